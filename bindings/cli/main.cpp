@@ -1,0 +1,87 @@
+// speedyctl: the command line of SpeedyLoader. Reads the arguments and calls a verb.
+//
+// Exit status: 0 good, 1 the run failed, 2 wrong use, 130 interrupted. Results go to stdout, everything else
+// to stderr.
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "bindings/cli/look.h"
+#include "bindings/cli/run.h"
+
+namespace {
+
+using namespace sl::cli;
+
+void add_run(CLI::App& app, RunOptions& options, int& exit_status) {
+    CLI::App* verb = app.add_subcommand("run", "stream epochs of a folder or a spec, then sum up");
+    verb->add_option("source", options.source, "folder of images, or file with a JSON spec")
+        ->required()
+        ->option_text("SPEC|FOLDER");
+    verb->add_option("--epochs", options.changes.epochs, "how many")->check(CLI::PositiveNumber);
+    verb->add_option("--batch", options.changes.batch, "samples a batch")->check(CLI::PositiveNumber);
+    verb->add_option("--seed", options.changes.seed, "of order and augmentation")
+        ->check(CLI::NonNegativeNumber);
+    verb->add_option("--profile", options.changes.profile, "pillow: Pillow's bytes; fast: near them")
+        ->check(CLI::IsMember({"pillow", "fast"}));
+    verb->add_option("--policy", options.changes.policy, "strict: planned order; ready: as they finish")
+        ->check(CLI::IsMember({"strict", "ready"}));
+    verb->add_option("--limit-batches", options.limit_batches, "stop after so many")
+        ->check(CLI::PositiveNumber);
+    CLI::Option* socket = verb->add_option("--socket", options.socket, "the daemon's socket");
+    verb->add_option("--workers", options.workers, "start a daemon for this run with so many workers")
+        ->check(CLI::PositiveNumber)
+        ->excludes(socket);
+    verb->add_flag("--json", options.json, "one JSON object on stdout");
+    verb->add_flag("--hash", options.hash, "SHA-256 of each epoch's batches");
+    verb->add_flag("--ids", options.ids, "sample ids of each epoch, in the order they came")
+        ->needs(verb->get_option("--json"));
+    verb->callback([&options, &exit_status] { exit_status = run(options); });
+}
+
+struct LookOptions {
+    std::string folder;
+    std::string socket;
+    bool json = false;
+};
+
+void add_look(CLI::App* verb, LookOptions& options) {
+    verb->add_option("--socket", options.socket, "the daemon's socket");
+    verb->add_flag("--json", options.json, "one JSON object on stdout");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    CLI::App app("SpeedyLoader's command line", "speedyctl");
+    app.set_version_flag("--version", sl_version());
+    app.require_subcommand(0, 1);
+    int exit_status = kExitGood;
+
+    RunOptions run_options;
+    add_run(app, run_options, exit_status);
+
+    LookOptions look;
+    CLI::App* status_verb = app.add_subcommand("status", "what the running daemon does");
+    add_look(status_verb, look);
+    status_verb->callback([&] { exit_status = status(look.socket, look.json); });
+
+    CLI::App* scan_verb = app.add_subcommand("scan", "what a folder holds");
+    scan_verb->add_option("folder", look.folder, "folder of images")->required();
+    add_look(scan_verb, look);
+    scan_verb->callback([&] { exit_status = scan(look.folder, look.socket, look.json); });
+
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        return app.exit(error) == 0 ? kExitGood : kExitUsage;
+    } catch (const std::exception& error) {
+        // From the JSON library, if a daemon's document is not what this version expects.
+        std::cerr << "speedyctl: " << error.what() << "\n";
+        return kExitFailed;
+    }
+    if (app.get_subcommands().empty()) {
+        std::cerr << app.help();
+        return kExitUsage;
+    }
+    return exit_status;
+}

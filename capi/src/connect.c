@@ -1,0 +1,84 @@
+/* sl_connect: where to look for a daemon, in the order that the header states.
+ *
+ * A path that the caller or the environment names is the only one tried; the system daemon is used if it
+ * answers; else private.c takes over. Any thread. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+enum { SL_CONNECT_TIMEOUT_MS = 10000 };
+#define SL_SYSTEM_SOCKET "/run/speedyloader/speedyloader.sock"
+#define SL_KNOWN_FLAGS (SL_CONNECT_NO_SPAWN | SL_CONNECT_PRIVATE)
+
+static sl_status connect_failed(const char* path, int error) {
+    unsigned uid = (unsigned)geteuid();
+    switch (error) {
+        case -EACCES:
+        case -EPERM:
+            return sl_fail(SL_E_DENIED, -error, "user %u may not use the socket %s", uid, path);
+        case -EMFILE:
+        case -ENFILE:
+            return sl_fail(SL_E_IO, -error, "no free descriptor for a connection to %s", path);
+        case -ETIMEDOUT:
+            return sl_fail(SL_TIMEOUT, 0, "the daemon at %s accepts nobody", path);
+        default:
+            return sl_fail(SL_E_NO_DAEMON, -error, "no daemon answers at the socket %s (user %u)", path, uid);
+    }
+}
+
+static sl_status greet_path(int fd, const char* path, const char* program, sl_time deadline,
+                            sl_client** client) {
+    char where[sizeof(*client)->where];
+    snprintf(where, sizeof where, "the daemon at %s", path);
+    sl_client* made = NULL;
+    sl_status status = sl_client_new(fd, where, &made);
+    if (status != SL_OK) return status;
+    status = sl_client_hello(made, program, deadline);
+    if (status != SL_OK) {
+        sl_client_drop(made);
+        return status;
+    }
+    *client = made;
+    return SL_OK;
+}
+
+static sl_status check_connect(const sl_connect_options* given, sl_connect_options* options,
+                               sl_client** client) {
+    if (client == NULL) return sl_fail(SL_E_INVALID_ARGUMENT, 0, "the client's place is null");
+    *client = NULL;
+    sl_status status = sl_take_options(given, options, sizeof *options, "sl_connect_options");
+    if (status != SL_OK) return status;
+    if ((options->flags & ~SL_KNOWN_FLAGS) != 0) {
+        return sl_fail(SL_E_INVALID_ARGUMENT, 0, "sl_connect_options.flags has unknown bits: 0x%x",
+                       options->flags & ~SL_KNOWN_FLAGS);
+    }
+    if (options->socket != NULL && (options->flags & SL_CONNECT_PRIVATE) != 0) {
+        return sl_fail(SL_E_INVALID_ARGUMENT, 0,
+                       "sl_connect_options asks for a socket and for a private daemon");
+    }
+    if (options->socket != NULL && options->socket[0] == '\0') {
+        return sl_fail(SL_E_INVALID_ARGUMENT, 0, "sl_connect_options.socket is empty");
+    }
+    return SL_OK;
+}
+
+sl_status sl_connect(const sl_connect_options* given, sl_client** client) {
+    sl_connect_options options;
+    sl_status status = check_connect(given, &options, client);
+    if (status != SL_OK) return status;
+    sl_time deadline = sl_deadline(options.timeout_ms == 0 ? SL_CONNECT_TIMEOUT_MS : options.timeout_ms);
+    if ((options.flags & SL_CONNECT_PRIVATE) == 0) {
+        const char* path = options.socket != NULL ? options.socket : secure_getenv("SPEEDYLOADER_SOCKET");
+        bool named = path != NULL && path[0] != '\0';
+        if (!named) path = SL_SYSTEM_SOCKET;
+        int fd = -1;
+        int error = sl_socket_connect(path, strlen(path) + 1, deadline, &fd);
+        if (error == 0) return greet_path(fd, path, options.program, deadline, client);
+        if (named) return connect_failed(path, error);
+    }
+    return sl_private_connect(options.flags, options.program, deadline, client);
+}

@@ -1,0 +1,146 @@
+/* What the library's files share: the three handles behind the public pointers, and what each file offers to
+ * the others. Never installed.
+ *
+ * Who owns what: a client owns the socket; a stream holds a reference to its client; a mapping owns the
+ * shared memory and the wake descriptor, and is held by its stream and by every leased batch, so that a lease
+ * outlives stream and client. Functions return a status after writing the thread's error record (error.c). */
+#ifndef SL_CAPI_INTERNAL_H
+#define SL_CAPI_INTERNAL_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "shm/layout.h"
+#include "shm/messages.h"
+#include "speedyloader/speedyloader.h"
+
+typedef int64_t sl_time; /* CLOCK_MONOTONIC, nanoseconds; SL_NEVER: no deadline */
+#define SL_NEVER INT64_MAX
+
+struct sl_client {
+    pid_t pid;     /* the process that connected */
+    int socket;    /* SOCK_SEQPACKET, non-blocking; closed with the last reference */
+    uint32_t refs; /* the caller's handle and one a stream; atomic */
+    pthread_mutex_t lock;
+    pthread_cond_t idle; /* signalled when busy is cleared; CLOCK_MONOTONIC */
+    bool busy;           /* a request is under way; under lock */
+    uint32_t request;    /* its number; belongs to whoever is busy */
+    uint64_t boot_id;
+    char version[32];
+    char where[192]; /* what it is connected to, for messages */
+};
+
+typedef struct sl_mapping sl_mapping;
+
+enum { SL_BATCH_FREE = 0, SL_BATCH_LEASED = 1 };
+
+/* One a slot, since a slot is leased at most once at a time: taking a batch needs no memory and no lock. */
+struct sl_batch {
+    sl_mapping* map;
+    uint32_t state; /* SL_BATCH_...; atomic, so that a second release is noticed */
+    sl_shm_descriptor descriptor;
+};
+
+struct sl_mapping {
+    uint32_t refs; /* the stream and one a leased batch; atomic */
+    pid_t pid;
+    const uint8_t* segment;      /* batch segment, read-only */
+    sl_shm_return_page* returns; /* ours to write */
+    int wake_fd;                 /* rings the daemon */
+    sl_shm_batch_header header;  /* private, checked copy */
+    sl_batch batches[];          /* header.slot_count */
+};
+
+struct sl_stream {
+    pid_t pid;
+    sl_client* client;
+    sl_mapping* map;
+    uint64_t stream_id;
+    sl_level level;
+    uint32_t consumed;  /* PUBLISH: our read cursor, modulo 2^32; atomic for sl_stream_stats */
+    sl_status finished; /* SL_OK, SL_END, or the error that stopped the stream */
+    int event_fd;       /* rung by the daemon on publish once asked for */
+    int loop_fd;        /* epoll over event_fd and the socket; -1 until asked for */
+    uint64_t wait_ns;   /* atomic, relaxed */
+    uint64_t waits;
+};
+
+/* What arrives on a socket: at most one descriptor with it (-1: none). Replies to clients are small. */
+typedef struct sl_reply {
+    union {
+        sl_message head;
+        sl_msg_error error;
+        sl_msg_hello_reply hello;
+        sl_msg_open_reply open;
+        sl_msg_segment segment;
+        sl_msg_stream stream;
+        sl_msg_document document;
+    } body;
+    int fd;
+} sl_reply;
+
+/* error.c */
+sl_status sl_fail(sl_status code, int os_errno, const char* format, ...)
+    __attribute__((format(printf, 3, 4)));
+sl_status sl_fail_stream(const sl_shm_stream_error* page);
+bool sl_is_error_code(int32_t code);
+
+/* options.c: structs that the caller sized */
+sl_status sl_take_options(const void* theirs, void* ours, size_t our_size, const char* name);
+sl_status sl_check_result(const void* theirs, const char* name);
+void sl_give_result(void* theirs, const void* ours, size_t our_size);
+
+/* clock.c */
+sl_time sl_now(void);
+sl_time sl_deadline(int64_t timeout_ms);
+int sl_poll_ms(sl_time deadline);
+
+/* fork.c */
+sl_status sl_check_owner(pid_t pid);
+
+/* socket.c: results are 0 or -errno */
+int sl_socket_connect(const char* name, size_t name_bytes, sl_time deadline, int* fd);
+int sl_socket_send(int fd, const void* head, size_t bytes, const void* body, size_t body_bytes,
+                   sl_time deadline);
+sl_status sl_socket_receive(int fd, sl_reply* reply, const char* where, sl_time deadline);
+bool sl_socket_lost(int fd);
+
+/* client.c */
+sl_status sl_client_new(int fd, const char* where, sl_client** client);
+sl_status sl_client_hello(sl_client* client, const char* program, sl_time deadline);
+sl_client* sl_client_hold(sl_client* client);
+void sl_client_drop(sl_client* client);
+sl_status sl_client_begin(sl_client* client, sl_message* head, size_t bytes, const void* body,
+                          size_t body_bytes, sl_time deadline);
+sl_status sl_client_receive(sl_client* client, sl_reply* reply, sl_time deadline);
+void sl_client_end(sl_client* client);
+sl_status sl_client_call(sl_client* client, sl_message* head, size_t bytes, uint32_t wanted, sl_reply* reply,
+                         sl_time deadline);
+
+/* document.c */
+sl_status sl_client_document(sl_client* client, sl_message* head, size_t bytes, char** json);
+
+/* private.c, spawn.c */
+sl_status sl_private_connect(uint32_t flags, const char* program, sl_time deadline, sl_client** client);
+sl_status sl_spawn_daemon(int listen_fd, pid_t* child);
+int sl_spawn_reap(pid_t child, bool kill_it);
+
+/* mapping.c */
+sl_status sl_mapping_new(int batches_fd, int returns_fd, int wake_fd, sl_mapping** map);
+void sl_mapping_hold(sl_mapping* map);
+void sl_mapping_drop(sl_mapping* map);
+void sl_mapping_ring(const sl_mapping* map);
+static inline const sl_shm_batch_live* sl_live(const sl_mapping* map) {
+    return (const sl_shm_batch_live*)(map->segment + SL_SHM_LIVE_OFFSET);
+}
+
+/* wait.c */
+sl_status sl_stream_await(sl_stream* stream, sl_time deadline);
+
+/* batch.c */
+void sl_copy_sample(const sl_batch* batch, uint32_t row, sl_sample_info* info);
+
+#endif

@@ -1,0 +1,119 @@
+/* Waiting for the next descriptor: the client's half of PUBLISH and SLEEP (shm/layout.h), and the descriptor
+ * for event loops.
+ *
+ * One thread a stream. A wait ends by a publication, by the deadline, or because the daemon has gone: the
+ * socket is looked at between slices of a quarter of a second, since a dead daemon rings no futex. */
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+enum { SL_SLICE_NS = 250000000 };
+
+static void sleep_on(const uint32_t* word, uint32_t seen, sl_time ns) {
+    struct timespec length = {ns / 1000000000, ns % 1000000000};
+    /* Not FUTEX_PRIVATE: the waker is another process. Works on a read-only map. Every reason to return is a
+     * reason to look again, so the result is not needed. */
+    (void)syscall(SYS_futex, word, FUTEX_WAIT, seen, &length, NULL, 0);
+}
+
+/* SL_OK: a descriptor is there. SL_TIMEOUT stands for "not yet". */
+static sl_status look(const sl_stream* stream) {
+    const sl_shm_batch_live* live = sl_live(stream->map);
+    /* `closed` first: what was published before it was set is still to be taken. */
+    uint32_t closed = sl_shm_load_acquire_u32(&live->closed);
+    if (sl_shm_load_seq_cst_u32(&live->published) != stream->consumed) return SL_OK;
+    if (closed != 0) {
+        return sl_fail(SL_E_DISCONNECTED, 0, "%s has ended the stream", stream->client->where);
+    }
+    return SL_TIMEOUT;
+}
+
+static sl_status check_daemon(const sl_stream* stream) {
+    if (!sl_socket_lost(stream->client->socket)) return SL_OK;
+    /* It may have published in its last moment. */
+    if (look(stream) == SL_OK) return SL_OK;
+    return sl_fail(SL_E_DISCONNECTED, 0, "the connection to %s has ended", stream->client->where);
+}
+
+/* Makes the event descriptor unreadable, then looks once more: a ring that was swallowed is not lost. */
+static sl_status give_up(const sl_stream* stream) {
+    if (stream->loop_fd < 0) return SL_TIMEOUT;
+    uint64_t rings;
+    (void)!read(stream->event_fd, &rings, sizeof rings);
+    return look(stream);
+}
+
+static sl_status sleep_until(sl_stream* stream, sl_time deadline) {
+    const sl_shm_batch_live* live = sl_live(stream->map);
+    uint32_t* flag = &stream->map->returns->client_sleeps;
+    sl_status status;
+    for (;;) {
+        sl_shm_store_seq_cst_u32(flag, 1); /* SLEEP: the flag first, then look again */
+        sl_shm_fence_seq_cst();
+        status = look(stream);
+        if (status != SL_TIMEOUT) break;
+        status = check_daemon(stream);
+        if (status != SL_OK) break;
+        sl_time left = deadline == SL_NEVER ? SL_SLICE_NS : deadline - sl_now();
+        if (left <= 0) {
+            status = give_up(stream);
+            break;
+        }
+        sleep_on(&live->published, stream->consumed, left < SL_SLICE_NS ? left : SL_SLICE_NS);
+    }
+    sl_shm_store_relaxed_u32(flag, 0);
+    return status;
+}
+
+sl_status sl_stream_await(sl_stream* stream, sl_time deadline) {
+    sl_status status = look(stream);
+    if (status != SL_TIMEOUT) return status;
+    sl_time start = sl_now();
+    if (deadline <= start) {
+        status = check_daemon(stream);
+        return status == SL_OK ? give_up(stream) : status;
+    }
+    status = sleep_until(stream, deadline);
+    uint64_t waited = (uint64_t)(sl_now() - start);
+    sl_shm_store_relaxed_u64(&stream->wait_ns, stream->wait_ns + waited);
+    sl_shm_store_relaxed_u64(&stream->waits, stream->waits + 1);
+    return status;
+}
+
+/* One descriptor for two events: the daemon rings, or the socket hangs up (which epoll always reports). */
+static int make_loop_fd(const sl_stream* stream) {
+    int made = epoll_create1(EPOLL_CLOEXEC);
+    if (made < 0) return -1;
+    struct epoll_event ring = {.events = EPOLLIN};
+    struct epoll_event hang_up = {.events = EPOLLRDHUP};
+    if (epoll_ctl(made, EPOLL_CTL_ADD, stream->event_fd, &ring) == 0 &&
+        epoll_ctl(made, EPOLL_CTL_ADD, stream->client->socket, &hang_up) == 0) {
+        return made;
+    }
+    int error = errno;
+    close(made);
+    errno = error;
+    return -1;
+}
+
+sl_status sl_stream_event_fd(sl_stream* stream, int* fd) {
+    if (stream == NULL || fd == NULL) return sl_fail(SL_E_INVALID_ARGUMENT, 0, "a null argument");
+    sl_status status = sl_check_owner(stream->pid);
+    if (status != SL_OK) return status;
+    if (stream->loop_fd < 0) {
+        stream->loop_fd = make_loop_fd(stream);
+        if (stream->loop_fd < 0) return sl_fail(SL_E_IO, errno, "cannot make an event descriptor");
+        /* SLEEP: the wish first, then look; what was published before the daemon knew is rung here. */
+        sl_shm_store_seq_cst_u32(&stream->map->returns->wants_event, 1);
+        sl_shm_fence_seq_cst();
+        uint64_t one = 1;
+        if (look(stream) != SL_TIMEOUT) (void)!write(stream->event_fd, &one, sizeof one);
+    }
+    *fd = stream->loop_fd;
+    return SL_OK;
+}

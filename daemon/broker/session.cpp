@@ -1,0 +1,218 @@
+#include "daemon/broker/session.h"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <span>
+
+namespace sl {
+
+namespace {
+
+// Messages a client may send to have a stream; more at once is no use to anybody.
+constexpr std::size_t kMaxStreams = 64;
+
+std::string text_of(std::span<const char> field) {
+    return {field.data(), ::strnlen(field.data(), field.size())};
+}
+
+}  // namespace
+
+Session::Session(Context context, std::uint64_t id, UniqueFd socket, UniqueFd pidfd, pid_t pid, uid_t uid)
+    : context_(std::move(context)), id_(id), socket_(std::move(socket)), pidfd_(std::move(pidfd)), pid_(pid),
+      uid_(uid), packet_(std::make_unique<Packet>()) {}
+
+Session::~Session() {
+    *alive_ = false;
+    for (auto& [id, stream] : streams_) context_.conductor.close(stream);
+}
+
+SessionStatus Session::status() const {
+    SessionStatus status{pid_, uid_, program_, {}};
+    for (const auto& [id, stream] : streams_) status.streams.push_back(id);
+    return status;
+}
+
+bool Session::sent(const Result<void>& result) {
+    if (!result) spdlog::warn("client {} detached: {}", pid_, result.error().message);
+    return result.has_value();
+}
+
+bool Session::reply_error(std::uint32_t request, const Error& error) {
+    auto message = make_message<sl_msg_error>(SL_MSG_ERROR, request);
+    message.status = static_cast<std::int32_t>(error.status);
+    message.os_errno = error.os_errno;
+    copy_text(message.message, error.message);
+    return sent(send_struct(socket_.get(), message));
+}
+
+bool Session::reply_document(std::uint32_t request, const std::string& json) {
+    auto segment = Segment::create("speedyloader-document", json.size());
+    if (!segment) return reply_error(request, segment.error());
+    std::memcpy(segment->data(), json.data(), json.size());
+    auto fd = segment->seal_against_writers() ? segment->read_only_fd()
+                                              : Result<UniqueFd>(fail(Status::kInternal, "cannot seal a document"));
+    if (!fd) return reply_error(request, fd.error());
+    auto message = make_message<sl_msg_document>(SL_MSG_DOCUMENT, request);
+    message.bytes = json.size();
+    return sent(send_struct(socket_.get(), message, {}, fd->get()));
+}
+
+bool Session::on_readable() {
+    while (true) {
+        std::string why;
+        switch (receive(socket_.get(), *packet_, why)) {
+            case Received::kNothing:
+                return true;
+            case Received::kClosed:
+                return false;
+            case Received::kMalformed:
+                spdlog::warn("client {} detached: {}", pid_, why);
+                return false;
+            case Received::kMessage:
+                if (!handle(*packet_)) return false;
+        }
+    }
+}
+
+bool Session::handle(const Packet& packet) {
+    const sl_message& head = packet.head();
+    if (packet.fd) {
+        spdlog::warn("client {} detached: it sent a descriptor that nobody asked for", pid_);
+        return false;
+    }
+    if (!greeted_ && head.type != SL_MSG_HELLO) {
+        return reply_error(head.request, {Status::kProtocol, "the first message must be HELLO", 0});
+    }
+    switch (head.type) {
+        case SL_MSG_HELLO:
+            return on_hello(packet);
+        case SL_MSG_OPEN:
+            return on_open(packet);
+        case SL_MSG_CLOSE:
+            return on_close(packet);
+        case SL_MSG_STATUS:
+            return reply_document(head.request, context_.status());
+        case SL_MSG_REPORT:
+            return on_report(packet);
+        default:
+            return reply_error(head.request,
+                               {Status::kProtocol, "unknown message " + std::to_string(head.type), 0});
+    }
+}
+
+bool Session::on_hello(const Packet& packet) {
+    const auto* hello = packet.as<sl_msg_hello>();
+    const sl_message& head = packet.head();
+    if (hello == nullptr) return reply_error(head.request, {Status::kProtocol, "HELLO is too short", 0});
+    if (head.major != SL_SHM_MAJOR) {
+        const char* side = head.major < SL_SHM_MAJOR ? "the client is too old" : "the daemon is too old";
+        reply_error(head.request, {Status::kVersion,
+                                   std::string(side) + ": protocol " + std::to_string(head.major) + " against " +
+                                       std::to_string(SL_SHM_MAJOR),
+                                   0});
+        return false;
+    }
+    if (hello->role != SL_ROLE_CLIENT) {
+        return reply_error(head.request, {Status::kUnsupported, "only clients can attach to this socket", 0});
+    }
+    program_ = text_of(hello->program);
+    greeted_ = true;
+    auto reply = make_message<sl_msg_hello_reply>(SL_MSG_HELLO_REPLY, head.request);
+    reply.boot_id = context_.conductor.boot_id();
+    reply.daemon_pid = ::getpid();
+    copy_text(reply.version, SL_VERSION);
+    return sent(send_struct(socket_.get(), reply));
+}
+
+bool Session::on_open(const Packet& packet) {
+    const auto* open = packet.as<sl_msg_open>();
+    std::uint32_t request = packet.head().request;
+    if (open == nullptr || open->spec_bytes != packet.tail<sl_msg_open>().size()) {
+        return reply_error(request, {Status::kProtocol, "OPEN has a wrong length", 0});
+    }
+    if (streams_.size() >= kMaxStreams) {
+        return reply_error(request, {Status::kBudget,
+                                     "a client may have at most " + std::to_string(kMaxStreams) + " streams", 0});
+    }
+    auto tail = packet.tail<sl_msg_open>();
+    auto spec = parse_spec({reinterpret_cast<const char*>(tail.data()), tail.size()});
+    if (!spec) return reply_error(request, spec.error());
+    if ((open->flags & SL_OPEN_SAMPLES) != 0) {
+        // Sample level: every sample a batch of its own, in the order they finish.
+        spec->batch.size = 1;
+        spec->order_policy = OrderPolicy::kReady;
+    }
+    std::uint32_t slots = open->slots;
+    // A scan may take long: the reply comes when it is done, if the session is still there.
+    context_.scans.scan(*spec, [this, alive = alive_, request, spec = *spec, slots](ScanQueue::Found found) {
+        if (*alive) start_stream(request, spec, slots, std::move(found));
+    });
+    return true;
+}
+
+void Session::start_stream(std::uint32_t request, const Spec& spec, std::uint32_t slots, ScanQueue::Found found) {
+    if (!found) {
+        reply_error(request, found.error());
+        return;
+    }
+    auto stream = context_.conductor.open(spec, std::move(*found), slots);
+    if (!stream) {
+        reply_error(request, stream.error());
+        return;
+    }
+    if (auto attached = send_segments(request, **stream); !attached) {
+        context_.conductor.close(*stream);
+        reply_error(request, attached.error());
+        return;
+    }
+    streams_[(*stream)->id()] = *stream;
+    auto reply = make_message<sl_msg_open_reply>(SL_MSG_OPEN_REPLY, request);
+    reply.stream_id = (*stream)->id();
+    sent(send_struct(socket_.get(), reply));
+}
+
+Result<void> Session::send_segments(std::uint32_t request, Stream& stream) {
+    const BatchRing& ring = stream.ring();
+    auto batches = ring.batches().read_only_fd();
+    if (!batches) return std::unexpected(batches.error());
+    struct {
+        std::uint32_t kind;
+        std::uint64_t bytes;
+        int fd;
+    } const segments[] = {{SL_SEGMENT_BATCHES, ring.batches().size(), batches->get()},
+                          {SL_SEGMENT_RETURNS, ring.returns().size(), ring.returns().writable_fd()},
+                          {SL_SEGMENT_WAKE, 0, ring.wake_fd()},
+                          {SL_SEGMENT_EVENT, 0, ring.event_fd()}};
+    for (const auto& segment : segments) {
+        auto message = make_message<sl_msg_segment>(SL_MSG_SEGMENT, request);
+        message.stream_id = stream.id();
+        message.kind = segment.kind;
+        message.bytes = segment.bytes;
+        if (auto sent = send_struct(socket_.get(), message, {}, segment.fd); !sent) return sent;
+    }
+    return {};
+}
+
+bool Session::on_close(const Packet& packet) {
+    const auto* close = packet.as<sl_msg_stream>();
+    std::uint32_t request = packet.head().request;
+    auto found = close != nullptr ? streams_.find(close->stream_id) : streams_.end();
+    if (found == streams_.end()) return reply_error(request, {Status::kInvalidArgument, "no such stream", 0});
+    context_.conductor.close(found->second);
+    streams_.erase(found);
+    auto reply = make_message<sl_msg_stream>(SL_MSG_CLOSE_REPLY, request);
+    reply.stream_id = close->stream_id;
+    return sent(send_struct(socket_.get(), reply));
+}
+
+bool Session::on_report(const Packet& packet) {
+    const auto* report = packet.as<sl_msg_stream>();
+    std::uint32_t request = packet.head().request;
+    auto found = report != nullptr ? streams_.find(report->stream_id) : streams_.end();
+    if (found == streams_.end()) return reply_error(request, {Status::kInvalidArgument, "no such stream", 0});
+    return reply_document(request, report_json(*found->second));
+}
+
+}  // namespace sl

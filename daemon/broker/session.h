@@ -1,0 +1,70 @@
+// A session: one attached client, its streams, and the conversation with it.
+//
+// Owned by the server, on the conductor's thread. Everything it reads from the client is copied, then checked;
+// a client that breaks the protocol is detached with a reason, and only it. The session ends with the socket
+// (an orderly detach) or with the process (its pidfd, so that a forked child that keeps the socket does not
+// keep a dead parent's leases); either way its streams end with it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/broker/scan_queue.h"
+#include "daemon/observe/status.h"
+#include "daemon/stream/conductor.h"
+#include "shm/socket.h"
+
+namespace sl {
+
+class Session {
+  public:
+    struct Context {
+        Conductor& conductor;
+        ScanQueue& scans;
+        std::function<std::string()> status;  // the whole daemon's, as JSON
+    };
+
+    Session(Context context, std::uint64_t id, UniqueFd socket, UniqueFd pidfd, pid_t pid, uid_t uid);
+    ~Session();
+    Session(const Session&) = delete;
+    Session& operator=(const Session&) = delete;
+
+    // Handles every message that waits; false once the session is over.
+    bool on_readable();
+
+    [[nodiscard]] int socket() const { return socket_.get(); }
+    [[nodiscard]] int pidfd() const { return pidfd_.get(); }
+    [[nodiscard]] bool greeted() const { return greeted_; }
+    [[nodiscard]] SessionStatus status() const;
+
+  private:
+    bool handle(const Packet& packet);
+    bool on_hello(const Packet& packet);
+    bool on_open(const Packet& packet);
+    bool on_close(const Packet& packet);
+    bool on_report(const Packet& packet);
+    void start_stream(std::uint32_t request, const Spec& spec, std::uint32_t slots, ScanQueue::Found found);
+    Result<void> send_segments(std::uint32_t request, Stream& stream);
+    bool reply_error(std::uint32_t request, const Error& error);
+    bool reply_document(std::uint32_t request, const std::string& json);
+    bool sent(const Result<void>& result);
+
+    Context context_;
+    std::uint64_t id_;
+    UniqueFd socket_;
+    UniqueFd pidfd_;
+    pid_t pid_;
+    uid_t uid_;
+    std::string program_;
+    bool greeted_ = false;
+    std::map<std::uint64_t, Stream*> streams_;
+    std::unique_ptr<Packet> packet_;
+    std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // outlived by scans under way
+};
+
+}  // namespace sl

@@ -1,0 +1,161 @@
+#include "daemon/config.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <toml++/toml.h>
+
+#include "daemon/stream/memory_budget.h"
+#include "shm/segment.h"
+
+namespace sl {
+
+namespace {
+
+constexpr std::uint64_t kMiB = 1ULL << 20;
+
+std::uint32_t usable_cores() {
+    cpu_set_t set;
+    std::uint32_t cores = 1;
+    if (::sched_getaffinity(0, sizeof set, &set) == 0) cores = static_cast<std::uint32_t>(CPU_COUNT(&set));
+    std::ifstream quota_file("/sys/fs/cgroup/cpu.max");  // "max 100000" or "150000 100000"
+    double quota = 0;
+    double period = 0;
+    if (quota_file >> quota >> period && period > 0) {
+        cores = std::min(cores, static_cast<std::uint32_t>(std::ceil(quota / period)));
+    }
+    return std::max(cores, 1U);
+}
+
+std::string where(const toml::node& node, const std::string& path) {
+    return path + " line " + std::to_string(node.source().begin.line);
+}
+
+using Setter = std::function<Result<void>(const toml::node&)>;
+
+template <class T>
+Setter number(T& target, std::int64_t least) {
+    return [&target, least](const toml::node& node) -> Result<void> {
+        auto value = node.value<std::int64_t>();
+        if (!value || *value < least) return fail(Status::kInvalidArgument, "must be a whole number");
+        target = static_cast<T>(*value);
+        return {};
+    };
+}
+
+Setter bytes(std::uint64_t& target) {
+    return [&target](const toml::node& node) -> Result<void> {
+        if (auto value = node.value_exact<std::int64_t>(); value && *value >= 0) {
+            target = static_cast<std::uint64_t>(*value);
+            return {};
+        }
+        auto parsed = parse_bytes(node.value_or<std::string>(""));
+        if (!parsed) return std::unexpected(parsed.error());
+        target = *parsed;
+        return {};
+    };
+}
+
+Result<void> apply(const toml::table& table, const std::string& section, const std::string& path,
+                   const std::map<std::string, Setter>& known) {
+    for (const auto& [key, node] : table) {
+        auto found = known.find(std::string(key.str()));
+        std::string name = section + "." + std::string(key.str());
+        if (found == known.end()) {
+            return fail(Status::kInvalidArgument, where(node, path) + ": unknown key " + name);
+        }
+        if (auto set = found->second(node); !set) {
+            return std::unexpected(std::move(set).error().because(where(node, path) + ": " + name));
+        }
+    }
+    return {};
+}
+
+}  // namespace
+
+Result<std::uint64_t> parse_bytes(const std::string& text) {
+    char* end = nullptr;
+    double value = std::strtod(text.c_str(), &end);
+    std::string unit(end);
+    std::erase(unit, ' ');
+    const std::map<std::string, std::uint64_t> kUnits = {
+        {"", 1}, {"B", 1}, {"K", 1ULL << 10}, {"KiB", 1ULL << 10}, {"M", kMiB}, {"MiB", kMiB},
+        {"G", 1ULL << 30}, {"GiB", 1ULL << 30}, {"T", 1ULL << 40}, {"TiB", 1ULL << 40}};
+    auto found = kUnits.find(unit);
+    if (end == text.c_str() || !(value >= 0) || found == kUnits.end()) {
+        return fail(Status::kInvalidArgument, "\"" + text + "\" is no size; write \"4 GiB\", \"512M\" or bytes");
+    }
+    return static_cast<std::uint64_t>(value * static_cast<double>(found->second));
+}
+
+Result<ReaderBackend> parse_backend(const std::string& text) {
+    if (text == "auto") return ReaderBackend::kAuto;
+    if (text == "uring") return ReaderBackend::kUring;
+    if (text == "threads") return ReaderBackend::kThreads;
+    return fail(Status::kInvalidArgument, "\"" + text + "\" is no I/O back end; choose auto, uring or threads");
+}
+
+Result<void> load_config(const std::string& path, Config& config) {
+    toml::table document;
+    try {
+        document = toml::parse_file(path);
+    } catch (const toml::parse_error& error) {
+        return fail(Status::kInvalidArgument, path + " line " + std::to_string(error.source().begin.line) + ": " +
+                                                  std::string(error.description()));
+    }
+    const std::map<std::string, Setter> daemon_keys = {
+        {"socket", [&](const toml::node& node) -> Result<void> {
+             if (!node.is_string()) return fail(Status::kInvalidArgument, "must be a path");
+             config.socket = node.value_or<std::string>("");
+             return {};
+         }},
+        {"workers", [&](const toml::node& node) -> Result<void> {
+             if (node.value<std::string>() == "auto") {
+                 config.workers = 0;
+                 return {};
+             }
+             return number(config.workers, 1)(node);
+         }},
+        {"memory", bytes(config.memory)},
+        {"input", bytes(config.input)},
+        {"io", [&](const toml::node& node) -> Result<void> {
+             auto backend = parse_backend(node.value_or<std::string>(""));
+             if (!backend) return std::unexpected(backend.error());
+             config.io = *backend;
+             return {};
+         }},
+        {"io_entries", number(config.io_entries, 2)},
+        {"io_threads", number(config.io_threads, 1)}};
+    for (const auto& [key, node] : document) {
+        const auto* table = node.as_table();
+        if (table == nullptr || key.str() != "daemon") {
+            return fail(Status::kInvalidArgument,
+                        where(node, path) + ": unknown section " + std::string(key.str()) + "; known: daemon");
+        }
+        if (auto applied = apply(*table, "daemon", path, daemon_keys); !applied) return applied;
+    }
+    return {};
+}
+
+void complete_config(Config& config) {
+    if (config.workers == 0) config.workers = usable_cores();
+    if (config.memory == 0) config.memory = available_memory() / 2;
+    if (config.input == 0) config.input = std::clamp(config.memory / 8, 64 * kMiB, 512 * kMiB);
+}
+
+std::string describe_config(const Config& config) {
+    const char* backend = config.io == ReaderBackend::kAuto    ? "auto"
+                          : config.io == ReaderBackend::kUring ? "uring"
+                                                               : "threads";
+    return "socket=" + (config.socket.empty() ? std::string("(handed over)") : config.socket) +
+           " workers=" + std::to_string(config.workers) + " memory=" + describe_bytes(config.memory) +
+           " input=" + describe_bytes(config.input) + " io=" + backend +
+           " io_entries=" + std::to_string(config.io_entries) + " io_threads=" + std::to_string(config.io_threads);
+}
+
+}  // namespace sl

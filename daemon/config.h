@@ -1,0 +1,38 @@
+// The daemon's configuration: defaults, then a TOML file, then the command line.
+//
+// Read once at start by main; constant afterwards. Unknown keys are errors that name the key. The whole
+// configuration is printed at start.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "io/reader.h"
+#include "shm/error.h"
+
+namespace sl {
+
+struct Config {
+    std::string socket;             // path to listen at; empty: only --listen-fd
+    std::uint32_t workers = 0;      // 0: from affinity and cgroup quota
+    std::uint64_t memory = 0;       // bytes, all segments together; 0: half of what the machine has available
+    std::uint64_t input = 0;        // bytes of it for file bytes; 0: an eighth of it, 64 MiB to 512 MiB
+    ReaderBackend io = ReaderBackend::kAuto;
+    std::uint32_t io_entries = 256;
+    std::uint32_t io_threads = 4;
+};
+
+// Changes what the file sets. kInvalidArgument names file, line and key.
+Result<void> load_config(const std::string& path, Config& config);
+
+// Fills in what is 0 by what this machine has.
+void complete_config(Config& config);
+
+// One line: "workers=2 memory=... ".
+std::string describe_config(const Config& config);
+
+// "4 GiB", "512M", "1073741824" -> bytes.
+Result<std::uint64_t> parse_bytes(const std::string& text);
+Result<ReaderBackend> parse_backend(const std::string& text);
+
+}  // namespace sl

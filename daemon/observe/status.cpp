@@ -1,0 +1,165 @@
+#include "daemon/observe/status.h"
+
+#include <unistd.h>
+
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+namespace sl {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kFailuresShown = 1000;
+
+double own_cpu_seconds() {
+    timespec time{};
+    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+// File names may be any bytes; JSON wants UTF-8: what is not is shown replaced.
+std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+double ratio(std::uint64_t part, std::uint64_t whole) {
+    return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+Json lane_json(const sl_shm_stats& stats) {
+    constexpr const char* kNames[] = {"light", "medium", "heavy"};
+    Json lanes = Json::object();
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+        lanes[kNames[lane]] = {{"samples", stats.lane_samples[lane]},
+                               {"mean_ms", ratio(stats.lane_decode_ns[lane], stats.lane_samples[lane]) * 1e-6}};
+    }
+    return lanes;
+}
+
+Json stream_json(const Stream& stream) {
+    const sl_shm_stats& stats = stream.ring().stats();
+    return {{"id", stream.id()},
+            {"dataset", stream.spec().path},
+            {"samples_in_dataset", stream.dataset().size()},
+            {"policy", stream.spec().order_policy == OrderPolicy::kStrict ? "strict" : "ready"},
+            {"batch_size", stream.spec().batch.size},
+            {"slots", stream.ring().layout().slot_count},
+            {"leased", stream.ring().leased()},
+            {"unread", stream.ring().unread()},
+            {"memory_bytes", stream.memory_bytes()},
+            {"batches", stats.batches},
+            {"samples", stats.samples},
+            {"failed", stats.failed},
+            {"substituted", stats.substituted},
+            {"decode_warnings", stats.warnings},
+            {"retried", stats.retried},
+            {"bytes_read", stats.bytes_read},
+            {"decode_cpu_seconds", static_cast<double>(stats.decode_ns) * 1e-9},
+            {"lanes", lane_json(stats)},
+            {"prediction",
+             {{"mape", ratio(stats.absolute_error_ppm, stats.predicted) * 1e-6},
+              {"class_errors", ratio(stats.class_errors, stats.predicted)},
+              {"typical_ms", stream.predictor().typical_ns() * 1e-6}}},
+            {"waits_for_consumer", stream.waits_for_consumer()},
+            {"stopped", stream.stopped()}};
+}
+
+Json account_json(std::uint64_t epoch, const EpochAccount& account) {
+    return {{"epoch", epoch},
+            {"planned", account.planned},
+            {"delivered", account.delivered},
+            {"failed", account.failed},
+            {"substituted", account.substituted},
+            {"padding", account.padding},
+            {"dropped", account.dropped},
+            {"missing", account.missing},
+            {"repeated", account.repeated},
+            {"complete", account.closed}};
+}
+
+Json failure_json(const Failure& failure) {
+    Json json = {{"sample_id", failure.sample_id},
+                 {"path", failure.path},
+                 {"kind", to_string(failure.error.kind)},
+                 {"reason", failure.error.message},
+                 {"epoch", failure.epoch},
+                 {"batch", failure.batch},
+                 {"row", failure.row}};
+    json["offset"] = failure.error.offset == kNoOffset ? Json() : Json(failure.error.offset);
+    json["errno"] = failure.error.os_errno == 0 ? Json() : Json(failure.error.os_errno);
+    json["substitute"] = failure.substitute < 0 ? Json() : Json(failure.substitute);
+    return json;
+}
+
+Json scan_json(const ScanReport& report) {
+    Json json = {{"directories", report.directories}};
+    for (std::size_t i = 0; i < report.skipped.size(); ++i) {
+        const auto& skipped = report.skipped[i];
+        json[std::string(to_string(static_cast<SkipReason>(i)))] = {{"count", skipped.count},
+                                                                    {"examples", skipped.examples}};
+    }
+    return json;
+}
+
+}  // namespace
+
+std::string status_json(const DaemonStatus& daemon, const Conductor& conductor) {
+    Json workers = Json::array();
+    for (const WorkerStatus& worker : conductor.workers().status()) {
+        workers.push_back({{"pid", worker.pid}, {"held", worker.held}, {"completed", worker.completed}});
+    }
+    Json sessions = Json::array();
+    for (const SessionStatus& session : daemon.sessions) {
+        sessions.push_back({{"pid", session.pid},
+                            {"uid", session.uid},
+                            {"program", session.program},
+                            {"streams", session.streams}});
+    }
+    Json streams = Json::array();
+    for (const auto& [id, stream] : conductor.streams()) {
+        if (!stream->flow.closing) streams.push_back(stream_json(*stream));
+    }
+    std::chrono::duration<double> uptime = std::chrono::steady_clock::now() - daemon.started;
+    Json json = {{"version", SL_VERSION},
+                 {"pid", ::getpid()},
+                 {"socket", daemon.socket},
+                 {"private", daemon.is_private},
+                 {"uptime_s", uptime.count()},
+                 {"backend", conductor.reader().backend()},
+                 {"reader", conductor.reader().description()},
+                 {"reader_note", conductor.reader_note()},
+                 {"workers", workers},
+                 {"worker_deaths", conductor.workers().deaths()},
+                 {"cpu_seconds", own_cpu_seconds() + conductor.workers().cpu_seconds()},
+                 {"daemon_cpu_seconds", own_cpu_seconds()},
+                 {"memory",
+                  {{"budget", conductor.budget().total()},
+                   {"reserved", conductor.budget().reserved()},
+                   {"input_capacity", conductor.input().capacity()},
+                   {"input_used", conductor.input().used()}}},
+                 {"sessions", sessions},
+                 {"streams", streams}};
+    return dump(json);
+}
+
+std::string report_json(const Stream& stream) {
+    Json epochs = Json::array();
+    for (const auto& [epoch, account] : stream.ledger().accounts()) epochs.push_back(account_json(epoch, account));
+    Json failures = Json::array();
+    for (const Failure& failure : stream.ledger().failures()) {
+        if (failures.size() == kFailuresShown) break;
+        failures.push_back(failure_json(failure));
+    }
+    const FolderSource& folder = stream.dataset().folder();
+    Json json = {{"samples", stream.dataset().size()},
+                 {"classes", folder.classes()},
+                 {"fingerprint", folder.fingerprint()},
+                 {"epochs", epochs},
+                 {"failure_count", stream.ledger().failure_count()},
+                 {"failures", failures},
+                 {"skipped_files", scan_json(folder.report())},
+                 {"stats", stream_json(stream)}};
+    return dump(json);
+}
+
+}  // namespace sl

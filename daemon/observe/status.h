@@ -1,0 +1,35 @@
+// Status and reports as JSON documents, for speedyctl and for programs.
+//
+// Called by the broker on the conductor's thread; reads, changes nothing.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+#include "daemon/stream/conductor.h"
+
+namespace sl {
+
+struct SessionStatus {
+    pid_t pid = 0;
+    uid_t uid = 0;
+    std::string program;
+    std::vector<std::uint64_t> streams;
+};
+
+struct DaemonStatus {
+    std::string socket;
+    bool is_private = false;
+    std::chrono::steady_clock::time_point started;
+    std::vector<SessionStatus> sessions;
+};
+
+// The whole daemon: reader back end, workers, memory, sessions, streams, CPU seconds.
+std::string status_json(const DaemonStatus& daemon, const Conductor& conductor);
+
+// One stream: an account per epoch, each failure with its reason, what the scan left out.
+std::string report_json(const Stream& stream);
+
+}  // namespace sl

@@ -1,0 +1,91 @@
+#include "daemon/options.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+
+namespace sl {
+
+namespace {
+
+std::string beside_this_program(const char* name) {
+    std::error_code error;
+    auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+    return error ? name : (self.parent_path() / name).string();
+}
+
+// "--memory 4GiB" and the like: a mistake is CLI11's error, with its message.
+template <class Parse, class Target>
+std::function<std::string(const std::string&)> checked(Parse parse, Target& target) {
+    return [parse, &target](const std::string& text) -> std::string {
+        auto value = parse(text);
+        if (!value) return value.error().message;
+        target = *value;
+        return {};
+    };
+}
+
+}  // namespace
+
+Options parse_options(int argc, char** argv) {
+    Options options;
+    Config cli;  // what the command line sets goes over the file's
+    std::string memory;
+    std::string input;
+    std::string backend;
+    CLI::App app("speedyloaderd: loads training data for every job of this host");
+    app.set_version_flag("--version", "speedyloaderd " SL_VERSION);
+    auto* socket = app.add_option("--socket", cli.socket, "path to listen at");
+    auto* workers = app.add_option("--workers", cli.workers, "worker processes (default: usable cores)")
+                        ->check(CLI::Range(1, 1024));
+    auto* memory_option = app.add_option("--memory", memory, "budget of all shared memory, as 4GiB")
+                              ->check(checked(parse_bytes, cli.memory));
+    auto* input_option = app.add_option("--input", input, "of it for file bytes, as 256MiB")
+                             ->check(checked(parse_bytes, cli.input));
+    auto* io = app.add_option("--io", backend, "auto, uring or threads")->check(checked(parse_backend, cli.io));
+    auto* entries = app.add_option("--io-entries", cli.io_entries, "io_uring entries")->check(CLI::Range(2, 4096));
+    auto* threads = app.add_option("--io-threads", cli.io_threads, "threads of the thread back end")
+                        ->check(CLI::Range(1, 256));
+    app.add_option("--config", options.config_file, "TOML configuration file");
+    std::string check_file;
+    auto* check = app.add_option("--check-config", check_file, "check a configuration file and leave");
+    app.add_flag("--private", options.is_private, "serve this user only; leave after the last client");
+    app.add_option("--listen-fd", options.listen_fd, "descriptor of a listening socket");
+    app.add_flag("--detach", options.detach, "go on in the background");
+    app.add_option("--worker-program", options.worker_program, "speedyloader-worker (default: beside this one)");
+    app.add_option("--log-level", options.log_level, "trace, debug, info, warn, error or off");
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        int status = app.exit(error);
+        options.exit_status = status == 0 ? 0 : 2;
+        return options;
+    }
+    if (*check) {
+        options.check_config = true;
+        options.config_file = check_file;
+    }
+    if (!options.config_file.empty()) {
+        if (auto loaded = load_config(options.config_file, options.config); !loaded) {
+            std::fprintf(stderr, "speedyloaderd: %s\n", loaded.error().message.c_str());
+            options.exit_status = options.check_config ? 1 : 2;
+            return options;
+        }
+    }
+    if (*socket) options.config.socket = cli.socket;
+    if (*workers) options.config.workers = cli.workers;
+    if (*memory_option) options.config.memory = cli.memory;
+    if (*input_option) options.config.input = cli.input;
+    if (*io) options.config.io = cli.io;
+    if (*entries) options.config.io_entries = cli.io_entries;
+    if (*threads) options.config.io_threads = cli.io_threads;
+    if (options.worker_program.empty()) options.worker_program = beside_this_program("speedyloader-worker");
+    if (!options.check_config && options.config.socket.empty() && options.listen_fd < 0) {
+        std::fprintf(stderr, "speedyloaderd: give --socket PATH (or --listen-fd N)\n");
+        options.exit_status = 2;
+    }
+    return options;
+}
+
+}  // namespace sl

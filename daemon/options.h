@@ -1,0 +1,25 @@
+// The daemon's command line. Called once by main.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "daemon/config.h"
+
+namespace sl {
+
+struct Options {
+    Config config;
+    std::string config_file;
+    bool check_config = false;
+    bool is_private = false;
+    bool detach = false;
+    int listen_fd = -1;
+    std::string worker_program;  // default: beside this program
+    std::string log_level = "info";
+    std::optional<int> exit_status;  // set: nothing to run (help, version, a mistake), leave with this
+};
+
+Options parse_options(int argc, char** argv);
+
+}  // namespace sl

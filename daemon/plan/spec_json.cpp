@@ -1,0 +1,96 @@
+// Writes a spec as its canonical JSON document; see spec.h. Pure, any thread, cannot fail.
+#include <charconv>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "daemon/plan/spec_names.h"
+
+namespace sl {
+namespace {
+
+using Json = nlohmann::ordered_json;  // keeps the keys in the order they are set
+
+Json word(std::string_view name) {
+    return std::string(name);
+}
+
+// The shortest decimal that is this float, so that a mean of 0.485 is written as 0.485.
+Json number(float v) {
+    char text[32];
+    const auto end = std::to_chars(text, text + sizeof text - 1, v).ptr;
+    *end = '\0';
+    return std::strtod(text, nullptr);
+}
+
+Json numbers(const float* values, std::uint32_t count) {
+    Json out = Json::array();
+    for (std::uint32_t i = 0; i < count; ++i)
+        out.push_back(number(values[i]));
+    return out;
+}
+
+Json size_of(const Op& op) {
+    if (op.width == 0) return op.height;
+    return Json::array({op.height, op.width});
+}
+
+Json op_json(const Op& op, const Pipeline& pipeline) {
+    Json out;
+    out["op"] = word(name_of(kOpKinds, op.kind));
+    switch (op.kind) {
+        case OpKind::kDecode:
+            out["channels"] = op.channels;
+            break;
+        case OpKind::kRandomResizedCrop:
+            out["size"] = size_of(op);
+            out["scale"] = Json::array({op.scale[0], op.scale[1]});
+            out["ratio"] = Json::array({op.ratio[0], op.ratio[1]});
+            break;
+        case OpKind::kResize:
+        case OpKind::kCenterCrop:
+            out["size"] = size_of(op);
+            break;
+        case OpKind::kRandomHorizontalFlip:
+            out["p"] = op.probability;
+            break;
+        case OpKind::kNormalize:
+            out["mean"] = numbers(pipeline.mean, pipeline.channels);
+            out["std"] = numbers(pipeline.std, pipeline.channels);
+            break;
+    }
+    return out;
+}
+
+}  // namespace
+
+std::string to_json(const Spec& spec) {
+    Json out;
+    out["dataset"]["kind"] = word(name_of(kDatasetKinds, spec.kind));
+    out["dataset"]["path"] = spec.path;
+    out["dataset"]["max_pixels"] = spec.pipeline.max_pixels;
+    out["pipeline"] = Json::array();
+    for (std::uint32_t i = 0; i < spec.pipeline.op_count; ++i) {
+        out["pipeline"].push_back(op_json(spec.pipeline.ops[i], spec.pipeline));
+    }
+    out["output"]["dtype"] = word(name_of(kOutputDtypes, spec.dtype));
+    out["output"]["layout"] = word(name_of(kLayouts, spec.layout));
+    out["batch"]["size"] = spec.batch.size;
+    out["batch"]["last"] = word(name_of(kLastBatches, spec.batch.last));
+    out["order"]["shuffle"] = spec.shuffle;
+    out["order"]["seed"] = spec.seed;
+    out["order"]["policy"] = word(name_of(kOrderPolicies, spec.order_policy));
+    out["shard"]["rank"] = spec.batch.rank;
+    out["shard"]["world_size"] = spec.batch.world_size;
+    out["shard"]["uneven"] = word(name_of(kUnevens, spec.batch.uneven));
+    out["errors"]["policy"] = word(name_of(kErrorPolicies, spec.error_policy));
+    out["errors"]["max_failures"] = spec.max_failures;
+    out["errors"]["max_rate"] = spec.max_rate;
+    out["epochs"] = spec.epochs;
+    out["profile"] = word(name_of(kProfiles, spec.pipeline.profile));
+    out["share"] = word(name_of(kShares, spec.share));
+    out["explain"] = spec.explain;
+    // A path that is not UTF-8 cannot come out of parse_spec; one set by hand must not throw here.
+    return out.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace sl

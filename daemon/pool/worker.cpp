@@ -1,0 +1,177 @@
+#include "daemon/pool/worker.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <span>
+#include <utility>
+
+#include "shm/wake.h"
+
+extern char** environ;
+
+namespace sl {
+
+namespace {
+
+constexpr int kWorkerSocket = 3;
+
+Result<pid_t> spawn(const std::string& program, int socket) {
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, socket, kWorkerSocket);  // dup2 clears close-on-exec
+    posix_spawn_file_actions_addclosefrom_np(&actions, kWorkerSocket + 1);
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    sigset_t none;
+    sigset_t all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    char* arguments[] = {const_cast<char*>(program.c_str()), nullptr};
+    pid_t pid = -1;
+    int error = ::posix_spawn(&pid, program.c_str(), &actions, &attributes, arguments, environ);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    if (error != 0) return std::unexpected(os_error(Status::kInternal, "cannot start " + program, error));
+    return pid;
+}
+
+}  // namespace
+
+Result<Worker> Worker::start(const std::string& program) {
+    Worker worker;
+    int sockets[2];
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) {
+        return std::unexpected(os_error(Status::kInternal, "socketpair", errno));
+    }
+    worker.socket_.reset(sockets[0]);
+    UniqueFd theirs(sockets[1]);
+    if (theirs.get() == kWorkerSocket) {
+        // dup2 onto itself would keep close-on-exec: move it out of the way.
+        UniqueFd moved(::fcntl(theirs.get(), F_DUPFD_CLOEXEC, kWorkerSocket + 1));
+        theirs = std::move(moved);
+    }
+    auto wake = make_event_fd();
+    if (!wake) return std::unexpected(wake.error());
+    worker.wake_ = std::move(*wake);
+    auto channel = Segment::create("speedyloader-worker", sizeof(sl_shm_worker_channel));
+    if (!channel) return std::unexpected(channel.error());
+    if (auto sealed = channel->seal_size(); !sealed) return std::unexpected(sealed.error());
+    worker.channel_ = std::move(*channel);
+    auto* shared = worker.channel();
+    worker.jobs_ = JobProducer(shared->jobs, &shared->job_tail, &shared->job_head);
+    worker.completions_ =
+        CompletionConsumer(shared->completions, &shared->completion_tail, &shared->completion_head);
+
+    auto pid = spawn(program, theirs.get());
+    if (!pid) return std::unexpected(pid.error());
+    worker.pid_ = *pid;
+    worker.pidfd_.reset(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)));
+    if (!worker.pidfd_) return std::unexpected(os_error(Status::kInternal, "pidfd_open", errno));
+    return worker;
+}
+
+Result<void> Worker::greet(std::uint32_t request, std::uint64_t boot_id, const Segment& input) {
+    auto hello = make_message<sl_msg_hello_reply>(SL_MSG_HELLO_REPLY, request);
+    hello.boot_id = boot_id;
+    hello.daemon_pid = ::getpid();
+    if (auto sent = send_struct(socket_.get(), hello); !sent) return sent;
+    auto input_fd = input.read_only_fd();
+    if (!input_fd) return std::unexpected(input_fd.error());
+    struct {
+        std::uint32_t kind;
+        std::uint64_t bytes;
+        int fd;
+    } const segments[] = {{SL_SEGMENT_CHANNEL, channel_.size(), channel_.writable_fd()},
+                          {SL_SEGMENT_WAKE, 0, wake_.get()},
+                          {SL_SEGMENT_INPUT, input.size(), input_fd->get()}};
+    for (const auto& segment : segments) {
+        auto message = make_message<sl_msg_segment>(SL_MSG_SEGMENT, request);
+        message.kind = segment.kind;
+        message.bytes = segment.bytes;
+        if (auto sent = send_struct(socket_.get(), message, {}, segment.fd); !sent) return sent;
+    }
+    greeted_ = true;
+    return {};
+}
+
+Result<void> Worker::announce(std::uint64_t stream, const Pipeline& pipeline, const Segment& samples) {
+    auto message = make_message<sl_msg_pipeline>(SL_MSG_PIPELINE, 0);
+    message.stream_id = stream;
+    message.pipeline_bytes = sizeof pipeline;
+    auto bytes = std::as_bytes(std::span(&pipeline, 1));
+    if (auto sent = send_struct(socket_.get(), message, bytes); !sent) return sent;
+    auto segment = make_message<sl_msg_segment>(SL_MSG_SEGMENT, 0);
+    segment.stream_id = stream;
+    segment.kind = SL_SEGMENT_SAMPLES;
+    segment.bytes = samples.size();
+    auto sent = send_struct(socket_.get(), segment, {}, samples.writable_fd());
+    told();
+    return sent;
+}
+
+void Worker::forget(std::uint64_t stream) {
+    mapped_.erase(stream);
+    auto message = make_message<sl_msg_stream>(SL_MSG_FORGET, 0);
+    message.stream_id = stream;
+    // A worker that is gone, or does not read, is found by its pidfd.
+    [[maybe_unused]] auto sent = send_struct(socket_.get(), message);
+    told();
+}
+
+void Worker::push(const sl_shm_job& job) {
+    jobs_.push(job);
+    held_.push_back(job.tag);
+    pushed_ = true;
+}
+
+void Worker::flush() {
+    if (!std::exchange(pushed_, false)) return;
+    call();
+}
+
+void Worker::call() {
+    sl_shm_store_release_u32(&channel()->calls, ++calls_);
+    sl_shm_fence_seq_cst();  // SLEEP pair: calls before worker_sleeps
+    if (sl_shm_load_relaxed_u32(&channel()->worker_sleeps) != 0) futex_wake_all(&channel()->calls);
+}
+
+void Worker::told() {
+    sl_shm_store_release_u32(&channel()->messages, ++messages_);  // CONTROL
+    call();
+}
+
+bool Worker::pop(sl_shm_completion& completion) {
+    if (!completions_.pop(completion)) return false;
+    completion.message[sizeof completion.message - 1] = '\0';
+    auto found = std::ranges::find(held_, completion.tag);
+    if (found == held_.end()) {
+        broken_ = true;  // an answer to a job it does not hold
+        return false;
+    }
+    held_.erase(found);
+    ++completed_;
+    return true;
+}
+
+void Worker::set_sleeping(bool sleeping) {
+    if (sleeping) {
+        sl_shm_store_seq_cst_u32(&channel()->daemon_sleeps, 1);
+        sl_shm_fence_seq_cst();  // SLEEP pair: daemon_sleeps before the look at completion_tail
+    } else {
+        sl_shm_store_relaxed_u32(&channel()->daemon_sleeps, 0);
+    }
+}
+
+void Worker::kill() { ::syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0); }
+
+}  // namespace sl

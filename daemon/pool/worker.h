@@ -1,0 +1,82 @@
+// One worker process, as the daemon sees it: its process, its socket, its channel, the jobs it holds.
+//
+// Owned by the worker pool, on the conductor thread. The process decodes foreign bytes and may die or lie at
+// any moment: everything that comes back is copied once and checked, and a worker that garbles its rings is
+// killed like one that crashed.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <deque>
+#include <set>
+#include <string>
+
+#include "daemon/plan/pipeline.h"
+#include "shm/segment.h"
+#include "shm/socket.h"
+#include "shm/spsc.h"
+
+namespace sl {
+
+class Worker {
+  public:
+    // Starts `program` with its socket as descriptor 3.
+    static Result<Worker> start(const std::string& program);
+
+    Worker(Worker&&) = default;
+    Worker& operator=(Worker&&) = default;
+
+    // Answers its HELLO: sends channel, wake-up and input segment.
+    Result<void> greet(std::uint32_t request, std::uint64_t boot_id, const Segment& input);
+    // Announces a stream; the worker answers MAPPED when it can take the stream's jobs.
+    Result<void> announce(std::uint64_t stream, const Pipeline& pipeline, const Segment& samples);
+    void forget(std::uint64_t stream);
+
+    [[nodiscard]] bool can_take(std::uint64_t stream) const { return mapped_.contains(stream); }
+    void mapped(std::uint64_t stream) { mapped_.insert(stream); }
+
+    // Puts a job into the ring; flush() wakes the worker if it sleeps.
+    void push(const sl_shm_job& job);
+    void flush();
+    // Takes one completion. false: none, or a lie (see broken()).
+    bool pop(sl_shm_completion& completion);
+    [[nodiscard]] bool broken() const { return broken_ || completions_.broken(); }
+    void set_sleeping(bool sleeping);  // SLEEP pair: the conductor is about to wait, or has woken
+
+    void kill();
+    [[nodiscard]] pid_t pid() const { return pid_; }
+    [[nodiscard]] int pidfd() const { return pidfd_.get(); }
+    [[nodiscard]] int socket() const { return socket_.get(); }
+    [[nodiscard]] int wake_fd() const { return wake_.get(); }
+    [[nodiscard]] bool greeted() const { return greeted_; }
+    // Tags of jobs given and not yet answered, oldest first; the oldest is the one being worked on.
+    [[nodiscard]] const std::deque<std::uint64_t>& held() const { return held_; }
+    [[nodiscard]] std::uint64_t completed() const { return completed_; }
+
+  private:
+    Worker() = default;
+    void call();
+    void told();
+    [[nodiscard]] sl_shm_worker_channel* channel() const {
+        return reinterpret_cast<sl_shm_worker_channel*>(channel_.data());
+    }
+
+    pid_t pid_ = -1;
+    UniqueFd pidfd_;
+    UniqueFd socket_;
+    UniqueFd wake_;
+    Segment channel_;
+    JobProducer jobs_;
+    CompletionConsumer completions_;
+    std::set<std::uint64_t> mapped_;
+    std::deque<std::uint64_t> held_;
+    std::uint64_t completed_ = 0;
+    bool greeted_ = false;
+    bool pushed_ = false;
+    std::uint32_t calls_ = 0;
+    std::uint32_t messages_ = 0;
+    bool broken_ = false;
+};
+
+}  // namespace sl

@@ -1,0 +1,50 @@
+// Runnable samples of one stream: a queue per lane, each in plan order.
+//
+// Owned by the conductor thread, through the scheduler. Nothing can fail.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <set>
+
+#include "daemon/predict/predictor.h"
+
+namespace sl {
+
+// A sample that could start now. Ordered by its place in the plan.
+struct Runnable {
+    std::uint64_t step = 0;  // batches of the stream before its batch, over all epochs
+    std::uint32_t row = 0;
+    std::uint32_t task = 0;  // the conductor's name for it
+    double predicted_ns = 0;
+
+    bool operator<(const Runnable& other) const {
+        if (step != other.step) return step < other.step;
+        if (row != other.row) return row < other.row;
+        return task < other.task;
+    }
+};
+
+class LaneQueue {
+  public:
+    void add(Lane lane, const Runnable& runnable) { lanes_[index(lane)].insert(runnable); }
+    void remove(Lane lane, const Runnable& runnable) { lanes_[index(lane)].erase(runnable); }
+
+    [[nodiscard]] const Runnable* head(Lane lane) const {
+        const auto& queue = lanes_[index(lane)];
+        return queue.empty() ? nullptr : &*queue.begin();
+    }
+    Runnable take(Lane lane) {
+        auto node = lanes_[index(lane)].extract(lanes_[index(lane)].begin());
+        return node.value();
+    }
+    [[nodiscard]] std::size_t size(Lane lane) const { return lanes_[index(lane)].size(); }
+    [[nodiscard]] bool empty() const;
+
+  private:
+    static std::size_t index(Lane lane) { return static_cast<std::size_t>(lane); }
+    std::array<std::set<Runnable>, kLanes> lanes_;
+};
+
+}  // namespace sl

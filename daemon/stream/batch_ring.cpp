@@ -1,0 +1,155 @@
+#include "daemon/stream/batch_ring.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "shm/wake.h"
+
+namespace sl {
+
+Result<BatchRing> BatchRing::create(const StreamLayout& layout, const RingIdentity& identity) {
+    BatchRing ring;
+    ring.layout_ = layout;
+    ring.slots_.resize(layout.slot_count);
+    auto batches = Segment::create("speedyloader-batches", layout.segment_bytes);
+    if (!batches) return std::unexpected(std::move(batches).error().because("batch ring"));
+    auto returns = Segment::create("speedyloader-returns", sizeof(sl_shm_return_page));
+    if (!returns) return std::unexpected(std::move(returns).error().because("return page"));
+    auto wake = make_event_fd();
+    auto event = make_event_fd();
+    if (!wake) return std::unexpected(wake.error());
+    if (!event) return std::unexpected(event.error());
+    ring.batches_ = std::move(*batches);
+    ring.returns_ = std::move(*returns);
+    ring.wake_ = std::move(*wake);
+    ring.event_ = std::move(*event);
+    ring.write_header(identity);
+    if (auto sealed = ring.batches_.seal_against_writers(); !sealed) return std::unexpected(sealed.error());
+    if (auto sealed = ring.returns_.seal_size(); !sealed) return std::unexpected(sealed.error());
+    return ring;
+}
+
+void BatchRing::write_header(const RingIdentity& identity) {
+    auto* header = reinterpret_cast<sl_shm_batch_header*>(batches_.data());
+    header->magic = SL_SHM_MAGIC;
+    header->major = SL_SHM_MAJOR;
+    header->minor = SL_SHM_MINOR;
+    header->header_bytes = sizeof *header;
+    header->segment_bytes = batches_.size();
+    header->boot_id = identity.boot_id;
+    header->stream_id = identity.stream_id;
+    header->slot_count = layout_.slot_count;
+    header->ring_capacity = layout_.ring_capacity;
+    header->batch_size = layout_.batch_size;
+    header->tensor_count = static_cast<std::uint32_t>(layout_.tensors.size());
+    header->slot_bytes = layout_.slot_bytes;
+    header->ring_offset = layout_.ring_offset;
+    header->words_offset = layout_.words_offset;
+    header->info_offset = layout_.info_offset;
+    header->slots_offset = layout_.slots_offset;
+    header->batches_per_epoch = identity.batches_per_epoch;
+    header->epochs = identity.epochs;
+    header->samples = identity.samples;
+    std::ranges::copy(layout_.tensors, header->tensors);
+    sl_shm_store_release_u32(&header->ready, SL_SHM_READY);  // READY
+}
+
+std::byte* BatchRing::tensor(std::uint32_t slot, std::size_t index) const {
+    return batches_.data() + layout_.slots_offset + slot * layout_.slot_bytes + layout_.tensors[index].offset;
+}
+
+sl_shm_sample_info* BatchRing::info(std::uint32_t slot, std::uint32_t row) const {
+    auto* first = reinterpret_cast<sl_shm_sample_info*>(batches_.data() + layout_.info_offset);
+    return first + std::uint64_t{slot} * layout_.batch_size + row;
+}
+
+void BatchRing::set_slot(std::uint32_t slot, std::uint32_t state) {
+    slots_[slot].state = state;
+    auto* words = reinterpret_cast<std::uint64_t*>(batches_.data() + layout_.words_offset);
+    sl_shm_store_relaxed_u64(&words[slot], sl_slot_word(state, 0, 0, slots_[slot].generation));
+}
+
+std::optional<std::uint32_t> BatchRing::acquire() {
+    auto found = std::ranges::find_if(slots_, [](const Slot& slot) { return slot.state == SL_SLOT_FREE; });
+    if (found == slots_.end()) return std::nullopt;
+    auto slot = static_cast<std::uint32_t>(found - slots_.begin());
+    // 0 is what a fresh return page holds, so no lease may carry it.
+    if (++slots_[slot].generation == 0) ++slots_[slot].generation;
+    set_slot(slot, SL_SLOT_FILLING);
+    return slot;
+}
+
+void BatchRing::publish(const sl_shm_descriptor& descriptor) {
+    auto* ring = reinterpret_cast<sl_shm_descriptor*>(batches_.data() + layout_.ring_offset);
+    ring[published_ & (layout_.ring_capacity - 1)] = descriptor;
+    sl_shm_store_release_u32(&live()->published, ++published_);  // PUBLISH
+    sl_shm_fence_seq_cst();                                      // SLEEP pair: published before client_sleeps
+    if (sl_shm_load_relaxed_u32(&return_page()->client_sleeps) != 0) futex_wake_all(&live()->published);
+    if (sl_shm_load_relaxed_u32(&return_page()->wants_event) != 0) ring_event();
+}
+
+void BatchRing::publish_batch(std::uint32_t slot, std::uint64_t epoch, std::uint64_t batch, std::uint64_t step,
+                              std::uint32_t count) {
+    set_slot(slot, SL_SLOT_LEASED);
+    ++leased_;
+    sl_shm_descriptor descriptor{};
+    descriptor.kind = SL_DESCRIPTOR_BATCH;
+    descriptor.slot = slot;
+    descriptor.generation = slots_[slot].generation;
+    descriptor.count = count;
+    descriptor.epoch = epoch;
+    descriptor.batch = batch;
+    descriptor.step = step;
+    publish(descriptor);
+}
+
+void BatchRing::publish_state(std::uint32_t kind, std::uint64_t epoch, std::uint64_t step) {
+    sl_shm_descriptor descriptor{};
+    descriptor.kind = kind;
+    descriptor.epoch = epoch;
+    descriptor.step = step;
+    publish(descriptor);
+}
+
+void BatchRing::publish_error(const sl_shm_stream_error& error, std::uint64_t step) {
+    std::memcpy(batches_.data() + SL_SHM_ERROR_OFFSET, &error, sizeof error);
+    publish_state(SL_DESCRIPTOR_ERROR, error.epoch, step);
+}
+
+void BatchRing::close() {
+    sl_shm_store_release_u32(&live()->closed, 1);
+    futex_wake_all(&live()->published);
+    ring_event();
+}
+
+void BatchRing::ring_event() { ring(event_.get()); }
+
+bool BatchRing::collect_returns() {
+    if (leased_ == 0) return false;
+    bool any = false;
+    for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
+        if (slots_[slot].state != SL_SLOT_LEASED) continue;
+        std::uint32_t returned = sl_shm_load_acquire_u32(&return_page()->generation[slot]);  // RETURN
+        if (returned != slots_[slot].generation) continue;
+        set_slot(slot, SL_SLOT_FREE);
+        --leased_;
+        any = true;
+    }
+    return any;
+}
+
+void BatchRing::set_sleeping(bool sleeping) {
+    if (sleeping) {
+        sl_shm_store_seq_cst_u32(&live()->daemon_sleeps, 1);
+        sl_shm_fence_seq_cst();  // SLEEP pair: daemon_sleeps before the look at the return page
+    } else {
+        sl_shm_store_relaxed_u32(&live()->daemon_sleeps, 0);
+    }
+}
+
+std::uint32_t BatchRing::unread() const {
+    std::uint32_t unread = published_ - sl_shm_load_relaxed_u32(&return_page()->consumed);
+    return std::min(unread, layout_.ring_capacity);
+}
+
+}  // namespace sl

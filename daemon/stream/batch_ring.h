@@ -1,0 +1,94 @@
+// The daemon's side of a batch ring: slots, descriptors, leases.
+//
+// Owned by the conductor thread (assembler threads write into slots that it handed to them). A published batch
+// is leased to the client at once; the lease (boot id, slot, generation) ends when the client's return page
+// shows that generation for that slot, in any order. The return page is the client's to garble: each word is
+// copied once and counts only if this table, which is private memory, says that the slot is leased with just
+// that generation. So a hostile client can end its own leases early or never, and nothing else.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "daemon/stream/stream_layout.h"
+#include "shm/segment.h"
+
+namespace sl {
+
+// Adds to a statistics word: one writer (the conductor), readers elsewhere see each word whole.
+inline void count(std::uint64_t& word, std::uint64_t by = 1) { sl_shm_store_relaxed_u64(&word, word + by); }
+
+struct RingIdentity {
+    std::uint64_t boot_id = 0;
+    std::uint64_t stream_id = 0;
+    std::uint64_t batches_per_epoch = 0;
+    std::uint64_t epochs = 0;
+    std::uint64_t samples = 0;
+};
+
+class BatchRing {
+  public:
+    static Result<BatchRing> create(const StreamLayout& layout, const RingIdentity& identity);
+
+    // A free slot, now FILLING; nothing while all are filling or leased.
+    std::optional<std::uint32_t> acquire();
+
+    // PUBLISH. Descriptors reach the client in the order of these calls.
+    void publish_batch(std::uint32_t slot, std::uint64_t epoch, std::uint64_t batch, std::uint64_t step,
+                       std::uint32_t count);
+    void publish_state(std::uint32_t kind, std::uint64_t epoch, std::uint64_t step);
+    // Writes the error page first.
+    void publish_error(const sl_shm_stream_error& error, std::uint64_t step);
+    void close();
+
+    // RETURN. Frees the slots whose leases have ended; true if there were any.
+    bool collect_returns();
+    // SLEEP pair: the conductor is about to wait, or has woken.
+    void set_sleeping(bool sleeping);
+
+    // Addresses in slot `slot`, for the assembler.
+    [[nodiscard]] std::byte* tensor(std::uint32_t slot, std::size_t index) const;
+    [[nodiscard]] sl_shm_sample_info* info(std::uint32_t slot, std::uint32_t row) const;
+    [[nodiscard]] const StreamLayout& layout() const { return layout_; }
+
+    [[nodiscard]] sl_shm_stats& stats() const { return live()->stats; }
+    [[nodiscard]] std::uint32_t leased() const { return leased_; }
+    // Published batches that the client has not taken yet (by its own account; for the status only).
+    [[nodiscard]] std::uint32_t unread() const;
+
+    // For attaching: the client maps batches read-only and returns writable.
+    [[nodiscard]] const Segment& batches() const { return batches_; }
+    [[nodiscard]] const Segment& returns() const { return returns_; }
+    [[nodiscard]] int wake_fd() const { return wake_.get(); }    // the client rings it after a return
+    [[nodiscard]] int event_fd() const { return event_.get(); }  // rung on publish, for event loops
+
+  private:
+    struct Slot {
+        std::uint32_t state = SL_SLOT_FREE;
+        std::uint32_t generation = 0;
+    };
+
+    void write_header(const RingIdentity& identity);
+    void set_slot(std::uint32_t slot, std::uint32_t state);
+    void publish(const sl_shm_descriptor& descriptor);
+    void ring_event();
+    [[nodiscard]] sl_shm_batch_live* live() const {
+        return reinterpret_cast<sl_shm_batch_live*>(batches_.data() + SL_SHM_LIVE_OFFSET);
+    }
+    [[nodiscard]] const sl_shm_return_page* return_page() const {
+        return reinterpret_cast<const sl_shm_return_page*>(returns_.data());
+    }
+
+    StreamLayout layout_;
+    Segment batches_;
+    Segment returns_;
+    UniqueFd wake_;
+    UniqueFd event_;
+    std::vector<Slot> slots_;
+    std::uint32_t published_ = 0;
+    std::uint32_t leased_ = 0;
+};
+
+}  // namespace sl

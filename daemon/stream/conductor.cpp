@@ -1,0 +1,210 @@
+// The conductor's life and its turn; see intake.cpp, work.cpp and output.cpp for the three legs of the way.
+#include "daemon/stream/conductor.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+
+namespace sl {
+
+namespace {
+
+// Descriptors that one stream's tasks may hold or wait for: enough to see heavy samples several batches
+// ahead, few enough to leave most of a small limit to others.
+std::uint32_t max_opening() {
+    rlimit limit{};
+    constexpr std::uint64_t kMost = 192;
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kMost / 2;
+    return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(limit.rlim_cur / 4, 8, kMost));
+}
+
+unsigned assembler_threads(std::uint32_t workers) { return std::clamp(workers / 4, 1U, 8U); }
+
+}  // namespace
+
+Conductor::Conductor(EventLoop& loop, const ConductorOptions& options)
+    : loop_(loop), options_(options), budget_(options.memory_bytes), scheduler_(options.workers),
+      max_opening_(max_opening()) {}
+
+Result<std::unique_ptr<Conductor>> Conductor::create(EventLoop& loop, const ConductorOptions& options) {
+    std::unique_ptr<Conductor> conductor(new Conductor(loop, options));
+    Conductor* self = conductor.get();
+
+    auto memory = self->budget_.reserve(options.input_bytes, "the input buffer");
+    if (!memory) return std::unexpected(std::move(memory).error());
+    self->input_memory_ = std::move(*memory);
+    auto input = InputArena::create(options.input_bytes);
+    if (!input) return std::unexpected(std::move(input).error());
+    self->input_ = std::make_unique<InputArena>(std::move(*input));
+
+    ReaderOptions reader_options = options.reader;
+    reader_options.registered = self->input_->segment().bytes();
+    auto reader = make_reader(reader_options, &self->reader_note_);
+    if (!reader) return std::unexpected(std::move(reader).error());
+    self->reader_ = std::move(*reader);
+
+    auto assembler = Assembler::start(assembler_threads(options.workers));
+    if (!assembler) return std::unexpected(assembler.error());
+    self->assembler_ = std::move(*assembler);
+
+    self->workers_ = std::make_unique<WorkerPool>(
+        loop, options.worker_program, options.workers, options.boot_id, self->input_->segment(),
+        WorkerPoolEvents{.completed = [self](const sl_shm_completion& c) { self->on_completion(c); },
+                         .lost = [self](const LostJob& lost) { self->on_lost(lost); },
+                         .capacity = [] {},  // the turn after this event dispatches
+                         .failed = [self](const Error& error) { self->stop_all(error); }});
+    if (auto started = self->workers_->start(); !started) return std::unexpected(started.error());
+
+    // These descriptors only end the wait: each turn looks at everything.
+    auto added = loop.add(self->reader_->event_fd(), [](std::uint32_t) {});
+    if (added) added = loop.add(self->assembler_->event_fd(), [](std::uint32_t) {});
+    if (!added) return std::unexpected(added.error());
+    loop.on_idle([self] { return self->before_sleep(); }, [self] { self->after_sleep(); });
+    return conductor;
+}
+
+Conductor::~Conductor() {
+    loop_.on_idle([] { return false; }, [] {});
+    workers_.reset();    // no worker writes any more
+    assembler_.reset();  // no row is written any more
+    reader_.reset();     // waits for reads in flight: the arena outlives them
+    for (auto& [id, stream] : streams_) {
+        for (Task* task : tasks_.of(stream.get())) close_file(*task);
+        stream->ring().close();
+    }
+}
+
+Result<Stream*> Conductor::open(const Spec& spec, std::shared_ptr<const Dataset> dataset, std::uint32_t slots) {
+    RingIdentity identity{.boot_id = options_.boot_id, .stream_id = next_stream_id_};
+    auto created = Stream::create(spec, std::move(dataset), identity, slots, budget_);
+    if (!created) return std::unexpected(std::move(created).error());
+    Stream* stream = created->get();
+    if (auto added = loop_.add(stream->ring().wake_fd(), [stream](std::uint32_t) { quiet(stream->ring().wake_fd()); });
+        !added) {
+        return std::unexpected(added.error());
+    }
+    ++next_stream_id_;
+    streams_[stream->id()] = std::move(*created);
+    workers_->add_stream(stream->id(), spec.pipeline, &stream->slots().segment());
+    scheduler_.add_stream(stream->id(), spec.batch.size);
+    return stream;
+}
+
+void Conductor::close(Stream* stream) {
+    if (std::exchange(stream->flow.closing, true)) return;
+    loop_.remove(stream->ring().wake_fd());
+    stream->ring().close();
+    for (Task* task : tasks_.of(stream)) {
+        switch (task->state) {
+            case TaskState::kRunnable:
+                scheduler_.remove(stream->id(), task->lane,
+                                  {task->step, task->row, task->index, task->predicted_ns});
+                drop(*task);
+                break;
+            case TaskState::kSized:
+            case TaskState::kDone:
+                drop(*task);
+                break;
+            default:
+                break;  // somebody is at it: its answer drops it
+        }
+    }
+    scheduler_.remove_stream(stream->id());
+    needs_sweep_ = true;
+}
+
+bool Conductor::collect() {
+    bool any = workers_->reap();
+    reads_.clear();
+    any |= reader_->reap(reads_) > 0;
+    for (const ReadCompletion& completion : reads_) on_read_completion(completion);
+    rows_.clear();
+    assembler_->reap(rows_);
+    any |= !rows_.empty();
+    for (std::uint64_t tag : rows_) on_row(tag);
+    for (auto& [id, stream] : streams_) {
+        if (!stream->flow.closing) any |= stream->ring().collect_returns();
+    }
+    return any;
+}
+
+void Conductor::turn() {
+    do {
+        for (auto& [id, stream] : streams_) {
+            if (stream->flow.closing) continue;
+            advance(*stream);
+            admit(*stream);
+            start_reads(*stream);
+            scheduler_.update(id, stream->front_step(), stream->predictor().mean_ns());
+        }
+        reader_->flush();
+        dispatch();
+        workers_->flush();
+        assembler_->flush();
+        if (needs_sweep_) sweep();
+    } while (collect());
+}
+
+void Conductor::set_sleeping(bool sleeping) {
+    workers_->set_sleeping(sleeping);
+    for (auto& [id, stream] : streams_) {
+        if (!stream->flow.closing) stream->ring().set_sleeping(sleeping);
+    }
+}
+
+bool Conductor::before_sleep() {
+    turn();
+    set_sleeping(true);
+    if (!collect()) return false;
+    // Something came between the last look and the flag: do not sleep on it.
+    return true;
+}
+
+void Conductor::after_sleep() { set_sleeping(false); }
+
+void Conductor::close_file(Task& task) {
+    if (task.fd < 0) return;
+    ::close(task.fd);
+    task.fd = -1;
+}
+
+void Conductor::release_input(Task& task) {
+    if (!std::exchange(task.has_input, false)) return;
+    input_->release(task.input_offset, task.bytes);
+}
+
+void Conductor::release_slot(Task& task) {
+    if (std::exchange(task.has_slot, false)) task.stream->slots().release(task.slot);
+}
+
+void Conductor::drop(Task& task) {
+    close_file(task);
+    release_input(task);
+    release_slot(task);
+    --task.stream->flow.tasks;
+    tasks_.release(task);
+}
+
+void Conductor::sweep() {
+    needs_sweep_ = false;
+    for (auto it = streams_.begin(); it != streams_.end();) {
+        Stream* stream = it->second.get();
+        if (!stream->flow.closing || stream->flow.tasks > 0) {
+            needs_sweep_ |= stream->flow.closing;
+            ++it;
+            continue;
+        }
+        workers_->remove_stream(stream->id());
+        it = streams_.erase(it);
+    }
+}
+
+void Conductor::stop_all(const Error& error) {
+    spdlog::error("{}", error.message);
+    for (auto& [id, stream] : streams_) {
+        if (!stream->flow.closing) stream->stop(error);
+    }
+}
+
+}  // namespace sl

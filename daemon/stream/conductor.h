@@ -1,0 +1,112 @@
+// The conductor: moves every task of every stream from the plan to a row of a batch.
+//
+// One per daemon, on the event loop's thread; it owns the tasks, the reader, the input arena, the workers, the
+// scheduler and the assembler, and is the only one that changes their state. It never blocks: readers, workers
+// and assembler threads answer through their rings and event descriptors, and turn() does all that can be done
+// now. What each step means is told in docs/how-a-sample-travels.md.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/pool/event_loop.h"
+#include "daemon/pool/input_arena.h"
+#include "daemon/pool/worker_pool.h"
+#include "daemon/schedule/scheduler.h"
+#include "daemon/stream/memory_budget.h"
+#include "daemon/stream/stream.h"
+#include "io/reader.h"
+#include "shm/wake.h"
+
+namespace sl {
+
+struct ConductorOptions {
+    std::string worker_program;
+    std::uint32_t workers = 1;
+    std::uint64_t memory_bytes = 0;  // budget for all segments
+    std::uint64_t input_bytes = 0;   // of it, for file bytes
+    ReaderOptions reader;
+    std::uint64_t boot_id = 0;
+};
+
+class Conductor {
+  public:
+    static Result<std::unique_ptr<Conductor>> create(EventLoop& loop, const ConductorOptions& options);
+    ~Conductor();
+
+    // Adds a stream for a dataset that has been scanned; it starts at once.
+    Result<Stream*> open(const Spec& spec, std::shared_ptr<const Dataset> dataset, std::uint32_t slots);
+    // Ends a stream. Its memory goes as soon as nothing in flight refers to it.
+    void close(Stream* stream);
+
+    [[nodiscard]] const std::map<std::uint64_t, std::unique_ptr<Stream>>& streams() const { return streams_; }
+    [[nodiscard]] const WorkerPool& workers() const { return *workers_; }
+    [[nodiscard]] const Reader& reader() const { return *reader_; }
+    [[nodiscard]] const std::string& reader_note() const { return reader_note_; }
+    [[nodiscard]] const InputArena& input() const { return *input_; }
+    [[nodiscard]] const MemoryBudget& budget() const { return budget_; }
+    [[nodiscard]] std::uint64_t boot_id() const { return options_.boot_id; }
+
+  private:
+    Conductor(EventLoop& loop, const ConductorOptions& options);
+
+    // The loop's hooks.
+    bool before_sleep();
+    void after_sleep();
+    void set_sleeping(bool sleeping);
+    // Everything that can be done now.
+    void turn();
+    bool collect();
+
+    // intake.cpp: plan -> open -> size -> lane -> read -> runnable
+    void admit(Stream& stream);
+    void start(Task& task);
+    void on_read_completion(const ReadCompletion& completion);
+    void on_open(Task& task, const ReadCompletion& completion);
+    void start_reads(Stream& stream);
+    bool start_read(Stream& stream, Task& task);
+    void on_read(Task& task, const ReadCompletion& completion);
+    void make_runnable(Task& task);
+
+    // work.cpp: runnable -> worker -> done, and what can go wrong there
+    void dispatch();
+    void on_completion(const sl_shm_completion& completion);
+    void on_lost(const LostJob& lost);
+    void fail(Task& task, SampleError error);
+
+    // output.cpp: done -> row -> batch
+    void finish(Task& task);
+    void assemble(Task& task);
+    void on_row(std::uint64_t tag);
+    void advance(Stream& stream);
+    void stop_all(const Error& error);
+
+    // What a task holds.
+    void close_file(Task& task);
+    void release_input(Task& task);
+    void release_slot(Task& task);
+    void drop(Task& task);
+    void sweep();
+
+    EventLoop& loop_;
+    ConductorOptions options_;
+    MemoryBudget budget_;
+    MemoryBudget::Share input_memory_;
+    std::unique_ptr<InputArena> input_;
+    std::unique_ptr<Reader> reader_;
+    std::string reader_note_;
+    Scheduler scheduler_;
+    std::unique_ptr<Assembler> assembler_;
+    TaskTable tasks_;
+    std::map<std::uint64_t, std::unique_ptr<Stream>> streams_;
+    std::unique_ptr<WorkerPool> workers_;
+    std::uint64_t next_stream_id_ = 1;
+    std::uint32_t max_opening_;
+    bool needs_sweep_ = false;
+    std::vector<ReadCompletion> reads_;
+    std::vector<std::uint64_t> rows_;
+};
+
+}  // namespace sl

@@ -1,0 +1,161 @@
+// First leg of the conductor's way: plan -> open -> size -> lane -> read -> runnable.
+//
+// A file's size decides its lane before a byte is read; a sample slot and an input buffer are taken together,
+// and only then is the read started. So whoever holds an input buffer can always be decoded, and buffers can
+// never be held by samples that wait for each other.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "daemon/stream/conductor.h"
+
+namespace sl {
+
+namespace {
+
+SampleErrorKind kind_of_errno(int error) {
+    switch (error) {
+        case ENOENT:
+        case ENOTDIR:
+            return SampleErrorKind::kNotFound;
+        case EACCES:
+        case EPERM:
+            return SampleErrorKind::kDenied;
+        case ESTALE:
+            return SampleErrorKind::kChanged;
+        case ETIMEDOUT:
+            return SampleErrorKind::kTimeout;
+        default:
+            return SampleErrorKind::kIo;
+    }
+}
+
+SampleError errno_error(const char* what, int error) {
+    Error described = os_error(Status::kIo, what, error);
+    return {kind_of_errno(error), std::move(described.message), kNoOffset, error};
+}
+
+}  // namespace
+
+void Conductor::admit(Stream& stream) {
+    while (!stream.stopped() && !stream.planned_all() && stream.flow.opening < max_opening_) {
+        Task& task = tasks_.allocate();
+        task.stream = &stream;
+        stream.next_place(task);
+        ++stream.flow.tasks;
+        start(task);
+    }
+}
+
+void Conductor::start(Task& task) {
+    task.state = TaskState::kOpening;
+    task.stream->dataset().path(task.sample_id, task.path);
+    ++task.stream->flow.opening;
+    reader_->open({TaskTable::tag(task), task.path.c_str()});
+}
+
+void Conductor::on_read_completion(const ReadCompletion& completion) {
+    Task* task = tasks_.find(completion.tag);
+    if (task == nullptr) {
+        if (completion.is_open && completion.fd >= 0) ::close(completion.fd);
+        return;
+    }
+    if (completion.is_open) {
+        task->fd = completion.fd;
+        on_open(*task, completion);
+    } else {
+        on_read(*task, completion);
+    }
+}
+
+void Conductor::on_open(Task& task, const ReadCompletion& completion) {
+    Stream& stream = *task.stream;
+    auto give_up = [&](SampleError error) {
+        --stream.flow.opening;
+        fail(task, std::move(error));
+    };
+    if (stream.flow.closing) return drop(task);
+    if (completion.error == EMFILE || completion.error == ENFILE) {
+        // Our limit, not the sample's fault: wait for descriptors to come free.
+        spdlog::debug("out of descriptors: opening {} again", task.path);
+        loop_.after(std::chrono::milliseconds(5), [this, tag = TaskTable::tag(task)] {
+            if (Task* again = tasks_.find(tag)) reader_->open({tag, again->path.c_str()});
+        });
+        return;
+    }
+    if (completion.error != 0) return give_up(errno_error("cannot open the file", completion.error));
+    if (completion.size == 0) return give_up({SampleErrorKind::kEmpty, "the file is empty (0 bytes)", 0, 0});
+    if (completion.size > input_->capacity()) {
+        return give_up({SampleErrorKind::kByteBudget,
+                        "the file has " + describe_bytes(completion.size) + ", the daemon's input buffer " +
+                            describe_bytes(input_->capacity()),
+                        kNoOffset, 0});
+    }
+    task.bytes = completion.size;
+    Prediction prediction =
+        stream.predictor().predict(task.key(stream.spec().seed), task.bytes, format_hint(task.path));
+    task.predicted_ns = prediction.cost_ns;
+    task.lane = prediction.lane;
+    task.state = TaskState::kSized;
+    stream.flow.sized[static_cast<std::size_t>(task.lane)].insert({{task.step, task.row}, task.index});
+}
+
+void Conductor::start_reads(Stream& stream) {
+    // A few samples ahead of the workers is enough: what lies in memory longer leaves the cache.
+    const std::uint32_t cap = 2 * options_.workers + 4;
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+        auto& sized = stream.flow.sized[lane];
+        while (!sized.empty()) {
+            Task& task = tasks_.at(sized.begin()->second);
+            if (stream.flow.in_memory[lane] >= cap && task.step > stream.front_step()) break;
+            if (!start_read(stream, task)) break;
+            sized.erase(sized.begin());
+        }
+    }
+}
+
+bool Conductor::start_read(Stream& stream, Task& task) {
+    auto slot = stream.slots().acquire(task.lane, task.step == stream.front_step());
+    if (!slot) return false;
+    auto offset = input_->allocate(task.bytes);
+    if (!offset) {
+        stream.slots().release(*slot);
+        return false;
+    }
+    task.slot = *slot;
+    task.has_slot = true;
+    task.input_offset = *offset;
+    task.has_input = true;
+    task.state = TaskState::kReading;
+    ++stream.flow.in_memory[static_cast<std::size_t>(task.lane)];
+    reader_->read({TaskTable::tag(task), task.fd, 0, task.bytes, input_->at(*offset)});
+    return true;
+}
+
+void Conductor::on_read(Task& task, const ReadCompletion& completion) {
+    Stream& stream = *task.stream;
+    close_file(task);
+    --stream.flow.opening;
+    auto give_up = [&](SampleError error) {
+        --stream.flow.in_memory[static_cast<std::size_t>(task.lane)];
+        fail(task, std::move(error));
+    };
+    if (stream.flow.closing) return drop(task);
+    count(stream.ring().stats().bytes_read, completion.bytes);
+    if (completion.error != 0) return give_up(errno_error("cannot read the file", completion.error));
+    if (completion.bytes < task.bytes) {
+        return give_up({SampleErrorKind::kTruncated,
+                        "the file became shorter while it was read: " + std::to_string(completion.bytes) + " of " +
+                            std::to_string(task.bytes) + " bytes",
+                        static_cast<std::int64_t>(completion.bytes), 0});
+    }
+    make_runnable(task);
+}
+
+void Conductor::make_runnable(Task& task) {
+    task.state = TaskState::kRunnable;
+    scheduler_.add(task.stream->id(), task.lane, {task.step, task.row, task.index, task.predicted_ns});
+}
+
+}  // namespace sl

@@ -1,0 +1,60 @@
+#include "daemon/stream/ledger.h"
+
+#include <utility>
+
+namespace sl {
+
+namespace {
+constexpr std::size_t kFailuresKept = 10000;
+constexpr std::size_t kEpochsKept = 1000;  // closed accounts that a report still shows
+}  // namespace
+
+void Ledger::plan_epoch(std::uint64_t epoch, std::uint64_t planned, std::uint64_t dropped) {
+    Epoch& entry = accounts_[epoch];
+    entry.account.planned = planned;
+    entry.account.dropped = dropped;
+    entry.seen.assign(samples_, false);
+    if (accounts_.size() > kEpochsKept && accounts_.begin()->second.account.closed) {
+        accounts_.erase(accounts_.begin());
+    }
+}
+
+void Ledger::delivered(std::uint64_t epoch, std::uint64_t id) {
+    Epoch& entry = accounts_[epoch];
+    if (id >= entry.seen.size() || entry.seen[id]) {
+        ++entry.account.repeated;
+        return;
+    }
+    entry.seen[id] = true;
+    ++entry.account.delivered;
+}
+
+std::int64_t Ledger::failed(Failure failure, bool planned) {
+    if (planned) ++accounts_[failure.epoch].account.failed;
+    ++failure_count_;
+    if (failures_.size() >= kFailuresKept) return -1;
+    failures_.push_back(std::move(failure));
+    return static_cast<std::int64_t>(failures_.size()) - 1;
+}
+
+void Ledger::set_substitute(std::int64_t index, std::uint64_t id) {
+    if (index >= 0) failures_[static_cast<std::size_t>(index)].substitute = static_cast<std::int64_t>(id);
+}
+
+const EpochAccount& Ledger::close_epoch(std::uint64_t epoch) {
+    Epoch& entry = accounts_[epoch];
+    EpochAccount& account = entry.account;
+    std::uint64_t accounted = account.delivered + account.failed;
+    account.missing = account.planned > accounted ? account.planned - accounted : 0;
+    account.closed = true;
+    entry.seen = {};
+    return account;
+}
+
+std::vector<std::pair<std::uint64_t, EpochAccount>> Ledger::accounts() const {
+    std::vector<std::pair<std::uint64_t, EpochAccount>> all;
+    for (const auto& [epoch, entry] : accounts_) all.emplace_back(epoch, entry.account);
+    return all;
+}
+
+}  // namespace sl

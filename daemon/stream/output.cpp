@@ -1,0 +1,41 @@
+// Third leg of the conductor's way: done -> row -> batch -> client.
+#include "daemon/stream/conductor.h"
+
+namespace sl {
+
+void Conductor::finish(Task& task) {
+    task.state = TaskState::kDone;
+    if (task.stream->place(task)) assemble(task);
+}
+
+void Conductor::assemble(Task& task) {
+    Stream& stream = *task.stream;
+    if (task.stops_stream) {
+        stream.row_failed(task, task.error);
+        drop(task);
+        return;
+    }
+    task.state = TaskState::kAssembling;
+    assembler_->submit(stream.row_job(task, TaskTable::tag(task)));
+}
+
+void Conductor::on_row(std::uint64_t tag) {
+    Task* task = tasks_.find(tag);
+    if (task == nullptr) return;
+    Stream& stream = *task->stream;
+    if (!stream.flow.closing) stream.row_done(*task);
+    drop(*task);
+}
+
+void Conductor::advance(Stream& stream) {
+    stream.publish();
+    while (stream.open_outputs()) {
+        for (std::uint32_t index : stream.take_waiting()) {
+            Task& task = tasks_.at(index);
+            if (stream.place(task)) assemble(task);
+        }
+        stream.publish();
+    }
+}
+
+}  // namespace sl

@@ -1,0 +1,327 @@
+#include "daemon/stream/stream.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "shm/socket.h"
+
+namespace sl {
+
+namespace {
+
+// The failure rate says something only once enough samples have been asked for.
+constexpr std::uint64_t kRateNeedsSamples = 1000;
+
+std::uint64_t now_ns() {
+    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+}
+
+Result<BatchPlan> plan_epoch(const Spec& spec, std::uint64_t samples, std::uint64_t epoch) {
+    return BatchPlan::make(Order(samples, spec.seed, epoch, spec.shuffle), spec.batch);
+}
+
+}  // namespace
+
+Stream::Stream(const Spec& spec, std::shared_ptr<const Dataset> dataset, const RingIdentity& identity)
+    : spec_(spec), dataset_(std::move(dataset)), identity_(identity), predictor_(spec.pipeline),
+      ledger_(identity.samples) {
+    make_normalize_table(spec_.pipeline, table_);
+}
+
+Result<std::unique_ptr<Stream>> Stream::create(const Spec& spec, std::shared_ptr<const Dataset> dataset,
+                                               const RingIdentity& base, std::uint32_t slots,
+                                               MemoryBudget& budget) {
+    if (spec.pipeline.height == 0 || spec.pipeline.width == 0) {
+        return fail(Status::kSpec,
+                    "the pipeline gives pictures no fixed size, so they cannot be batched: add "
+                    "{\"op\": \"random_resized_crop\", \"size\": [224, 224]}, \"resize\" or \"center_crop\"");
+    }
+    RingIdentity identity = base;
+    identity.samples = dataset->size();
+    identity.epochs = spec.epochs;
+    auto first = plan_epoch(spec, identity.samples, 0);
+    if (!first) return std::unexpected(std::move(first).error());
+    identity.batches_per_epoch = first->batches();
+
+    auto layout = plan_layout(spec, slots);
+    if (!layout) return std::unexpected(layout.error());
+    auto memory = budget.reserve(layout->segment_bytes + layout->sample_segment_bytes(), "this stream");
+    if (!memory) return std::unexpected(std::move(memory).error());
+    auto ring = BatchRing::create(*layout, identity);
+    if (!ring) return std::unexpected(std::move(ring).error());
+    auto samples = Segment::create("speedyloader-samples", layout->sample_segment_bytes());
+    if (!samples) return std::unexpected(std::move(samples).error().because("sample ring"));
+    if (auto sealed = samples->seal_size(); !sealed) return std::unexpected(sealed.error());
+
+    std::unique_ptr<Stream> stream(new Stream(spec, std::move(dataset), identity));
+    stream->memory_ = std::move(*memory);
+    stream->ring_ = std::move(*ring);
+    stream->slots_ = SampleSlots(std::move(*samples), layout->sample_slot_bytes, layout->sample_slots);
+    return stream;
+}
+
+const BatchPlan& Stream::plan(std::uint64_t epoch) {
+    auto found = plans_.find(epoch);
+    if (found == plans_.end()) {
+        // Cannot fail: the rules were accepted for epoch 0 and do not depend on the epoch.
+        found = plans_.emplace(epoch, *plan_epoch(spec_, identity_.samples, epoch)).first;
+        const BatchPlan& made = found->second;
+        std::uint64_t last = made.batches() - 1;  // only the last batch can hold repeats
+        std::uint64_t planned = last * made.members(0);
+        for (std::uint32_t i = 0; i < made.members(last); ++i) planned += made.member(last, i).repeat ? 0 : 1;
+        ledger_.plan_epoch(epoch, planned, made.left_out());
+    }
+    return found->second;
+}
+
+bool Stream::next_place(Task& task) {
+    if (planned_all()) return false;
+    const BatchPlan& current = plan(cursor_epoch_);
+    std::uint32_t members = current.members(cursor_batch_);
+    if (cursor_row_ == 0) steps_.push_back({cursor_epoch_, members});
+    task.step = front_step_ + steps_.size() - 1;
+    task.epoch = cursor_epoch_;
+    task.batch = cursor_batch_;
+    task.row = cursor_row_;
+    task.planned = current.member(cursor_batch_, cursor_row_);
+    task.sample_id = task.planned.id;
+    if (++cursor_row_ == members) {
+        cursor_row_ = 0;
+        if (++cursor_batch_ == current.batches()) {
+            cursor_batch_ = 0;
+            ++cursor_epoch_;
+        }
+    }
+    return true;
+}
+
+bool Stream::next_substitute(Task& task) {
+    auto substitute = plan(task.epoch).substitute(task.batch, task.row, task.substitutes_tried);
+    if (!substitute) return false;
+    ++task.substitutes_tried;
+    task.sample_id = substitute->id;
+    ledger_.set_substitute(task.failure_index, substitute->id);
+    return true;
+}
+
+bool Stream::open_outputs() {
+    bool any = false;
+    while (!stopped_ && next_output_step_ < total_steps()) {
+        std::uint64_t epoch = next_output_step_ / identity_.batches_per_epoch;
+        std::uint64_t batch = next_output_step_ % identity_.batches_per_epoch;
+        auto slot = ring_.acquire();
+        if (!slot) {
+            if (!std::exchange(ring_full_, true)) ring_full_since_ns_ = now_ns();
+            return any;
+        }
+        if (std::exchange(ring_full_, false)) count(ring_.stats().ring_full_ns, now_ns() - ring_full_since_ns_);
+        Output output;
+        output.step = next_output_step_++;
+        output.epoch = epoch;
+        output.batch = batch;
+        output.slot = *slot;
+        output.count = plan(epoch).members(batch);
+        output.left = output.count;
+        output.rows.resize(output.count);
+        outputs_.push_back(std::move(output));
+        any = true;
+    }
+    return any;
+}
+
+Stream::Output* Stream::output_for(const Task& task) {
+    if (spec_.order_policy == OrderPolicy::kStrict) {
+        if (outputs_.empty() || task.step < outputs_.front().step) return nullptr;
+        std::uint64_t index = task.step - outputs_.front().step;
+        return index < outputs_.size() ? &outputs_[index] : nullptr;
+    }
+    auto found = std::ranges::find_if(outputs_, [&](const Output& output) {
+        return output.epoch == task.epoch && output.filled < output.count;
+    });
+    return found == outputs_.end() ? nullptr : &*found;
+}
+
+bool Stream::place(Task& task) {
+    Output* output = output_for(task);
+    if (output == nullptr) {
+        waiting_.push_back(task.index);
+        return false;
+    }
+    task.output_step = output->step;
+    task.output_row = spec_.order_policy == OrderPolicy::kStrict ? task.row : output->filled;
+    ++output->filled;
+    output->failures += task.failures;
+    bool substitute = task.sample_id != task.planned.id;
+    output->rows[task.output_row] = {
+        .id = task.sample_id,
+        .counts = !task.placeholder && !substitute && !task.planned.repeat,
+        .substitute = substitute && !task.placeholder,
+        .padding = task.planned.repeat,
+        .valid = task.planned.valid && !task.placeholder,
+    };
+    return true;
+}
+
+std::vector<std::uint32_t> Stream::take_waiting() { return std::exchange(waiting_, {}); }
+
+RowJob Stream::row_job(const Task& task, std::uint64_t tag) {
+    const Output& output = outputs_[task.output_step - outputs_.front().step];
+    const StreamLayout& layout = ring_.layout();
+    std::uint32_t row = task.output_row;
+    auto field = [&]<class T>(std::size_t index, T*) {
+        return reinterpret_cast<T*>(ring_.tensor(output.slot, index)) + row;
+    };
+    RowJob job;
+    job.tag = tag;
+    job.sample = task.placeholder ? nullptr : slots_.data(task.slot);
+    job.table = &table_;
+    job.target = {ring_.tensor(output.slot, 0) + row * layout.image_row_bytes, spec_.pipeline.height,
+                  spec_.pipeline.width, spec_.pipeline.channels, spec_.dtype, spec_.layout};
+    job.fields.label = field(1, static_cast<std::int64_t*>(nullptr));
+    job.fields.sample_id = field(2, static_cast<std::uint64_t*>(nullptr));
+    job.fields.valid = field(3, static_cast<std::uint8_t*>(nullptr));
+    job.fields.info = ring_.info(output.slot, row);
+    if (spec_.explain) {
+        job.fields.crop_box = reinterpret_cast<std::int32_t*>(ring_.tensor(output.slot, 4)) + 4 * row;
+        job.fields.flip = field(5, static_cast<std::uint8_t*>(nullptr));
+        const std::uint32_t box[4] = {task.box.x, task.box.y, task.box.width, task.box.height};
+        std::ranges::copy(box, job.crop_box);
+        job.flip = task.flip ? 1 : 0;
+    }
+    job.label = dataset_->label(task.sample_id);
+    job.info = {.sample_id = task.sample_id,
+                .planned_id = task.planned.id,
+                .lane = static_cast<std::uint32_t>(task.lane),
+                .valid = output.rows[row].valid ? 1U : 0U,
+                .predicted_us = static_cast<std::uint32_t>(task.predicted_ns / 1000),
+                .actual_us = static_cast<std::uint32_t>(task.actual_ns / 1000)};
+    return job;
+}
+
+void Stream::finish_step(std::uint64_t step) {
+    --steps_[step - front_step_].unfinished;
+    while (!steps_.empty() && steps_.front().unfinished == 0) {
+        steps_.pop_front();
+        ++front_step_;
+    }
+}
+
+void Stream::row_done(const Task& task) {
+    --outputs_[task.output_step - outputs_.front().step].left;
+    finish_step(task.step);
+}
+
+void Stream::row_failed(const Task& task, const SampleError& error) {
+    Output& output = outputs_[task.output_step - outputs_.front().step];
+    if (!output.error || task.output_row < output.error_row) {
+        output.error = sample_error(task, error);
+        output.error_row = task.output_row;
+    }
+    --output.left;
+    finish_step(task.step);
+}
+
+sl_shm_stream_error Stream::sample_error(const Task& task, const SampleError& error) const {
+    sl_shm_stream_error out{};
+    out.status = static_cast<std::int32_t>(Status::kSample);
+    out.sample_kind = static_cast<std::uint32_t>(error.kind);
+    out.sample_id = task.sample_id;
+    out.offset = error.offset;
+    out.os_errno = error.os_errno;
+    out.epoch = task.epoch;
+    out.batch = task.batch;
+    copy_text(out.path, task.path);
+    copy_text(out.message, error.message);
+    return out;
+}
+
+void Stream::record_failure(Task& task, const SampleError& error) {
+    ++task.failures;
+    bool planned = task.sample_id == task.planned.id && !task.planned.repeat;
+    task.failure_index = ledger_.failed(
+        {task.sample_id, task.path, error, task.epoch, task.batch, task.row, -1}, planned);
+    count(ring_.stats().failed);
+}
+
+bool Stream::over_budget(const Output& output) {
+    failures_ += output.failures;
+    asked_ += output.count;
+    if (output.failures == 0) return false;
+    bool too_many = failures_ > spec_.max_failures;
+    bool too_often = asked_ >= kRateNeedsSamples &&
+                     static_cast<double>(failures_) > spec_.max_rate * static_cast<double>(asked_);
+    return too_many || too_often;
+}
+
+void Stream::account(const Output& output) {
+    std::uint64_t valid = 0;
+    std::uint64_t substituted = 0;
+    for (const Row& row : output.rows) {
+        if (row.counts) ledger_.delivered(output.epoch, row.id);
+        if (row.substitute) {
+            ledger_.substituted(output.epoch);
+            ++substituted;
+        }
+        if (row.padding) ledger_.padding(output.epoch);
+        valid += row.valid ? 1 : 0;
+    }
+    count(ring_.stats().batches);
+    count(ring_.stats().samples, valid);
+    count(ring_.stats().substituted, substituted);
+}
+
+void Stream::end_epoch(std::uint64_t epoch, std::uint64_t step) {
+    const EpochAccount& closed = ledger_.close_epoch(epoch);
+    plans_.erase(epoch);
+    if (closed.missing != 0 || closed.repeated != 0) {
+        stop({Status::kInternal,
+              "audit of epoch " + std::to_string(epoch) + " failed: " + std::to_string(closed.missing) +
+                  " samples missing, " + std::to_string(closed.repeated) + " repeated",
+              0});
+        return;
+    }
+    ring_.publish_state(SL_DESCRIPTOR_END_OF_EPOCH, epoch, step);
+    if (epoch + 1 == spec_.epochs) ring_.publish_state(SL_DESCRIPTOR_END, epoch, step);
+}
+
+void Stream::publish_output(Output& output) {
+    if (over_budget(output)) {
+        stop({Status::kTooManyFailures,
+              std::to_string(failures_) + " of " + std::to_string(asked_) +
+                  " samples could not be delivered; errors.max_failures is " + std::to_string(spec_.max_failures) +
+                  " and errors.max_rate " + std::to_string(spec_.max_rate) + " (the report names each)",
+              0});
+        return;
+    }
+    if (output.error) {
+        stopped_ = true;
+        ring_.publish_error(*output.error, output.step);
+        return;
+    }
+    account(output);
+    ring_.publish_batch(output.slot, output.epoch, output.batch, output.step, output.count);
+    if (output.batch + 1 == identity_.batches_per_epoch) end_epoch(output.epoch, output.step + 1);
+}
+
+void Stream::publish() {
+    while (!stopped_ && !outputs_.empty() && outputs_.front().left == 0) {
+        publish_output(outputs_.front());
+        outputs_.pop_front();
+    }
+}
+
+void Stream::stop(const Error& error) {
+    if (std::exchange(stopped_, true)) return;
+    sl_shm_stream_error out{};
+    out.status = static_cast<std::int32_t>(error.status);
+    out.os_errno = error.os_errno;
+    out.offset = kNoOffset;
+    std::uint64_t step = outputs_.empty() ? next_output_step_ : outputs_.front().step;
+    out.epoch = step / identity_.batches_per_epoch;
+    out.batch = step % identity_.batches_per_epoch;
+    copy_text(out.message, error.message);
+    ring_.publish_error(out, step);
+}
+
+}  // namespace sl

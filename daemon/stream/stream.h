@@ -1,0 +1,159 @@
+// A stream: one ordered sequence of batches for one client, from plan to batch ring.
+//
+// Owned by the conductor thread, which moves the tasks; the stream knows their places. It walks the plan
+// (epoch after epoch, without a drain at the seam), keeps the window of steps that are under way, opens an
+// output for each batch in order while the ring has slots, says which row of which output a finished sample
+// goes to, and publishes outputs in order.
+//
+// `strict` and `ready` differ in place() only: strict gives a sample the row it was planned for; ready gives
+// it the next row of the first output of its epoch that is not full. Either way each planned sample is
+// delivered once an epoch, and no sample leaves its epoch.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "daemon/assemble/assembler.h"
+#include "daemon/plan/spec.h"
+#include "daemon/predict/predictor.h"
+#include "daemon/stream/batch_ring.h"
+#include "daemon/stream/dataset.h"
+#include "daemon/stream/ledger.h"
+#include "daemon/stream/memory_budget.h"
+#include "daemon/stream/sample_slots.h"
+#include "daemon/stream/task.h"
+
+namespace sl {
+
+class Stream {
+  public:
+    // Reserves and seals the stream's memory. Errors: kSpec (no batch, no fixed size), kBudget, kNoMemory.
+    static Result<std::unique_ptr<Stream>> create(const Spec& spec, std::shared_ptr<const Dataset> dataset,
+                                                  const RingIdentity& identity, std::uint32_t slots,
+                                                  MemoryBudget& budget);
+
+    // The next planned place, or nothing after the last epoch. Fills in the task's place and sample.
+    bool next_place(Task& task);
+    // The next substitute for a failing task, or nothing if there is none left.
+    bool next_substitute(Task& task);
+
+    // Opens outputs while the ring has slots; true if any was opened.
+    bool open_outputs();
+    // Gives a finished task its row; false if it must wait for an output. Then it is kept and given back by
+    // take_waiting() once an output has been opened.
+    bool place(Task& task);
+    std::vector<std::uint32_t> take_waiting();
+    // The row job for a task that place() has accepted.
+    RowJob row_job(const Task& task, std::uint64_t tag);
+    // A row is written.
+    void row_done(const Task& task);
+    // Policy `fail`: the task's sample stops the stream at its batch; its row stays empty.
+    void row_failed(const Task& task, const SampleError& error);
+    // Publishes what is whole, in order; at the end of an epoch its account, then the end.
+    void publish();
+    // Ends the stream with an error now (workers cannot be started, ...).
+    void stop(const Error& error);
+
+    // Record of a sample that failed; counts against the budget when its batch is published.
+    void record_failure(Task& task, const SampleError& error);
+
+    // The first step that is not finished: what everybody waits for.
+    [[nodiscard]] std::uint64_t front_step() const { return front_step_; }
+    [[nodiscard]] bool planned_all() const { return cursor_epoch_ >= spec_.epochs; }
+    [[nodiscard]] bool stopped() const { return stopped_; }
+    [[nodiscard]] bool waits_for_consumer() const { return ring_full_; }
+
+    [[nodiscard]] std::uint64_t id() const { return identity_.stream_id; }
+    [[nodiscard]] const Spec& spec() const { return spec_; }
+    [[nodiscard]] const Dataset& dataset() const { return *dataset_; }
+    [[nodiscard]] BatchRing& ring() { return ring_; }
+    [[nodiscard]] const BatchRing& ring() const { return ring_; }
+    [[nodiscard]] SampleSlots& slots() { return slots_; }
+    [[nodiscard]] Predictor& predictor() { return predictor_; }
+    [[nodiscard]] const Predictor& predictor() const { return predictor_; }
+    [[nodiscard]] const Ledger& ledger() const { return ledger_; }
+    [[nodiscard]] std::uint64_t memory_bytes() const { return memory_.bytes(); }
+
+    // The conductor's own notes about this stream.
+    struct Flow {
+        std::uint32_t tasks = 0;    // in the table
+        std::uint32_t opening = 0;  // tasks that hold, or wait for, a descriptor
+        std::array<std::uint32_t, kLanes> in_memory{};  // reading or runnable, by lane
+        // Tasks whose size is known and that wait for a slot and an input buffer, in plan order.
+        std::array<std::set<std::pair<std::pair<std::uint64_t, std::uint32_t>, std::uint32_t>>, kLanes> sized;
+        bool closing = false;
+    };
+    Flow flow;
+
+  private:
+    struct Step {
+        std::uint64_t epoch = 0;
+        std::uint32_t unfinished = 0;
+    };
+    struct Row {
+        std::uint64_t id = 0;
+        bool counts = false;  // a planned sample, delivered as itself
+        bool substitute = false;
+        bool padding = false;
+        bool valid = false;
+    };
+    struct Output {
+        std::uint64_t step = 0;
+        std::uint64_t epoch = 0;
+        std::uint64_t batch = 0;
+        std::uint32_t slot = 0;
+        std::uint32_t count = 0;
+        std::uint32_t filled = 0;  // rows given away (ready)
+        std::uint32_t left = 0;    // rows not written yet
+        std::uint32_t failures = 0;
+        std::vector<Row> rows;
+        std::optional<sl_shm_stream_error> error;
+        std::uint32_t error_row = 0;
+    };
+
+    Stream(const Spec& spec, std::shared_ptr<const Dataset> dataset, const RingIdentity& identity);
+
+    const BatchPlan& plan(std::uint64_t epoch);
+    [[nodiscard]] std::uint64_t total_steps() const { return identity_.batches_per_epoch * spec_.epochs; }
+    Output* output_for(const Task& task);
+    void finish_step(std::uint64_t step);
+    void publish_output(Output& output);
+    bool over_budget(const Output& output);
+    void account(const Output& output);
+    void end_epoch(std::uint64_t epoch, std::uint64_t step);
+    sl_shm_stream_error sample_error(const Task& task, const SampleError& error) const;
+
+    Spec spec_;
+    std::shared_ptr<const Dataset> dataset_;
+    RingIdentity identity_;
+    MemoryBudget::Share memory_;
+    BatchRing ring_;
+    SampleSlots slots_;
+    Predictor predictor_;
+    Ledger ledger_;
+    NormalizeTable table_;
+
+    std::map<std::uint64_t, BatchPlan> plans_;  // of the epochs under way
+    std::uint64_t cursor_epoch_ = 0;
+    std::uint64_t cursor_batch_ = 0;
+    std::uint32_t cursor_row_ = 0;
+
+    std::deque<Step> steps_;  // steps_[0] is front_step_
+    std::uint64_t front_step_ = 0;
+    std::deque<Output> outputs_;
+    std::uint64_t next_output_step_ = 0;
+    std::vector<std::uint32_t> waiting_;  // done tasks without an output
+
+    std::uint64_t failures_ = 0;  // in published batches
+    std::uint64_t asked_ = 0;     // rows of published batches
+    bool stopped_ = false;
+    bool ring_full_ = false;
+    std::uint64_t ring_full_since_ns_ = 0;
+};
+
+}  // namespace sl

@@ -1,0 +1,109 @@
+#include "daemon/stream/stream_layout.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "shm/socket.h"
+
+namespace sl {
+
+namespace {
+
+constexpr std::uint32_t kDefaultSlots = 4;        // enough to hide a batch's worth of jitter on each side
+constexpr std::uint32_t kSmallBatchSlots = 16;    // batches under kSmallBatch cost little and come quickly
+constexpr std::uint64_t kSmallBatch = 2U << 20;
+
+std::uint64_t align(std::uint64_t value, std::uint64_t border) { return (value + border - 1) / border * border; }
+
+std::uint64_t element_bytes(std::uint32_t dtype) {
+    switch (dtype) {
+        case SL_SHM_FLOAT32:
+        case SL_SHM_INT32:
+            return 4;
+        case SL_SHM_FLOAT16:
+        case SL_SHM_BFLOAT16:
+            return 2;
+        case SL_SHM_INT64:
+        case SL_SHM_UINT64:
+            return 8;
+        default:
+            return 1;
+    }
+}
+
+struct Builder {
+    StreamLayout& layout;
+    std::uint64_t offset = 0;
+
+    void add(const char* name, std::uint32_t dtype, std::initializer_list<std::int64_t> row_shape) {
+        sl_shm_tensor tensor{};
+        copy_text(tensor.name, name);
+        tensor.dtype = dtype;
+        tensor.shape[0] = layout.batch_size;
+        tensor.ndim = 1;
+        std::uint64_t elements = layout.batch_size;
+        for (std::int64_t side : row_shape) {
+            tensor.shape[tensor.ndim++] = side;
+            elements *= static_cast<std::uint64_t>(side);
+        }
+        tensor.offset = offset;
+        tensor.bytes = elements * element_bytes(dtype);
+        offset = align(offset + tensor.bytes, SL_SHM_TENSOR_ALIGN);
+        layout.tensors.push_back(tensor);
+    }
+};
+
+void add_tensors(const Spec& spec, StreamLayout& layout) {
+    const Pipeline& pipeline = spec.pipeline;
+    auto dtype = static_cast<std::uint32_t>(spec.dtype);
+    std::int64_t height = pipeline.height;
+    std::int64_t width = pipeline.width;
+    std::int64_t channels = pipeline.channels;
+    Builder builder{layout};
+    if (spec.layout == Layout::kNchw) {
+        builder.add("image", dtype, {channels, height, width});
+    } else {
+        builder.add("image", dtype, {height, width, channels});
+    }
+    builder.add("label", SL_SHM_INT64, {});
+    builder.add("sample_id", SL_SHM_UINT64, {});
+    builder.add("valid", SL_SHM_UINT8, {});
+    if (spec.explain) {
+        builder.add("crop_box", SL_SHM_INT32, {4});
+        builder.add("flip", SL_SHM_UINT8, {});
+    }
+    layout.image_row_bytes = layout.tensors.front().bytes / layout.batch_size;
+    layout.slot_bytes = align(builder.offset, SL_SHM_PAGE);
+}
+
+}  // namespace
+
+Result<StreamLayout> plan_layout(const Spec& spec, std::uint32_t slots) {
+    if (slots > SL_SHM_MAX_SLOTS) {
+        return fail(Status::kInvalidArgument, std::to_string(slots) + " batch slots asked for; at most " +
+                                                  std::to_string(SL_SHM_MAX_SLOTS) + " are possible");
+    }
+    StreamLayout layout;
+    layout.batch_size = spec.batch.size;
+    add_tensors(spec, layout);
+    layout.slot_count = slots != 0 ? slots : layout.slot_bytes <= kSmallBatch ? kSmallBatchSlots : kDefaultSlots;
+
+    // Unread descriptors: at most one batch a slot, an end of epoch after each, the end and an error.
+    layout.ring_capacity = std::bit_ceil(2 * layout.slot_count + 4);
+    layout.ring_offset = SL_SHM_HEADER_BYTES;
+    layout.words_offset = layout.ring_offset + layout.ring_capacity * sizeof(sl_shm_descriptor);
+    layout.info_offset = align(layout.words_offset + layout.slot_count * sizeof(std::uint64_t), 64);
+    std::uint64_t info_bytes =
+        std::uint64_t{layout.slot_count} * layout.batch_size * sizeof(sl_shm_sample_info);
+    layout.slots_offset = align(layout.info_offset + info_bytes, SL_SHM_PAGE);
+    layout.segment_bytes = layout.slots_offset + layout.slot_count * layout.slot_bytes;
+
+    // Lanes: two batches of light samples, one each of medium and heavy ones, and the reserve of a batch.
+    std::uint32_t batch = spec.batch.size;
+    layout.sample_slots.lanes = {std::max(2 * batch, 32U), std::max(batch, 16U), std::max(batch, 16U)};
+    layout.sample_slots.reserve = batch;
+    layout.sample_slot_bytes = align(spec.pipeline.sample_bytes(), SL_SHM_TENSOR_ALIGN);
+    return layout;
+}
+
+}  // namespace sl

@@ -1,0 +1,40 @@
+// The sizes of a stream's shared memory, computed from its spec before anything is reserved.
+//
+// Pure functions, any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daemon/plan/spec.h"
+#include "daemon/stream/sample_slots.h"
+#include "shm/layout.h"
+
+namespace sl {
+
+struct StreamLayout {
+    std::vector<sl_shm_tensor> tensors;  // image, label, sample_id, valid [, crop_box, flip]
+    std::uint32_t batch_size = 0;
+    std::uint32_t slot_count = 0;
+    std::uint32_t ring_capacity = 0;
+    std::uint64_t slot_bytes = 0;
+    std::uint64_t ring_offset = 0;
+    std::uint64_t words_offset = 0;
+    std::uint64_t info_offset = 0;
+    std::uint64_t slots_offset = 0;
+    std::uint64_t segment_bytes = 0;
+    std::uint64_t image_row_bytes = 0;
+
+    SlotCounts sample_slots;
+    std::uint64_t sample_slot_bytes = 0;
+
+    [[nodiscard]] std::uint64_t sample_segment_bytes() const {
+        return sample_slots.total() * sample_slot_bytes;
+    }
+};
+
+// `slots`: batch slots wanted by the client, 0 to choose. kInvalidArgument if there are too many.
+Result<StreamLayout> plan_layout(const Spec& spec, std::uint32_t slots);
+
+}  // namespace sl

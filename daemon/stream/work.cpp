@@ -1,0 +1,131 @@
+// Second leg of the conductor's way: runnable -> worker -> done, and what can go wrong there.
+#include <spdlog/spdlog.h>
+
+#include <csignal>
+#include <cmath>
+
+#include "daemon/stream/conductor.h"
+
+namespace sl {
+
+namespace {
+
+// A sample whose worker dies of a fault of its own twice is poison. Being killed from outside says less (an
+// operator, the memory killer), so it takes more of that.
+constexpr std::uint32_t kMaxCrashes = 2;
+constexpr std::uint32_t kMaxKills = 8;
+
+void count_decoded(sl_shm_stats& stats, const Task& task, Lane actual_lane) {
+    auto lane = static_cast<std::size_t>(task.lane);
+    auto actual = static_cast<std::uint64_t>(task.actual_ns);
+    count(stats.decode_ns, actual);
+    count(stats.lane_samples[lane], 1);
+    count(stats.lane_decode_ns[lane], actual);
+    count(stats.class_errors, actual_lane != task.lane ? 1 : 0);
+    count(stats.predicted, 1);
+    count(stats.predicted_ns, static_cast<std::uint64_t>(task.predicted_ns));
+    count(stats.actual_ns, actual);
+    double error = std::abs(task.predicted_ns - task.actual_ns) / std::max(task.actual_ns, 1.0);
+    count(stats.absolute_error_ppm, static_cast<std::uint64_t>(error * 1e6));
+}
+
+}  // namespace
+
+void Conductor::dispatch() {
+    while (workers_->has_capacity()) {
+        auto pick = scheduler_.pick();
+        if (!pick) return;
+        Task& task = tasks_.at(pick->runnable.task);
+        Stream& stream = *task.stream;
+        task.state = TaskState::kDecoding;
+        --stream.flow.in_memory[static_cast<std::size_t>(task.lane)];
+        sl_shm_job job{.tag = TaskTable::tag(task),
+                       .stream_id = stream.id(),
+                       .input_offset = task.input_offset,
+                       .input_bytes = task.bytes,
+                       .output_offset = stream.slots().offset(task.slot),
+                       .seed = stream.spec().seed,
+                       .epoch = task.epoch,
+                       .sample_id = task.sample_id};
+        workers_->give(job, task.lane);
+        start_reads(stream);  // one less in memory: the next may come
+    }
+}
+
+void Conductor::on_completion(const sl_shm_completion& completion) {
+    Task* task = tasks_.find(completion.tag);
+    if (task == nullptr || task->state != TaskState::kDecoding) return;
+    scheduler_.finished(task->lane);
+    Stream& stream = *task->stream;
+    release_input(*task);
+    if (stream.flow.closing) return drop(*task);
+    if (completion.error_kind != 0) {
+        auto kind = completion.error_kind < static_cast<std::uint32_t>(SampleErrorKind::kCount)
+                        ? static_cast<SampleErrorKind>(completion.error_kind)
+                        : SampleErrorKind::kCorrupt;
+        return fail(*task, {kind, completion.message, completion.error_offset, 0});
+    }
+    task->actual_ns = static_cast<double>(completion.cpu_ns);
+    task->box = {completion.box[0], completion.box[1], completion.box[2], completion.box[3]};
+    task->flip = completion.flip != 0;
+    Lane actual_lane = stream.predictor().lane_of(task->actual_ns);
+    sl_shm_stats& stats = stream.ring().stats();
+    count_decoded(stats, *task, actual_lane);
+    count(stats.warnings, completion.warnings != 0 ? 1 : 0);
+    stream.predictor().observe(task->key(stream.spec().seed), task->bytes,
+                               {.format = completion.format,
+                                .width = completion.width,
+                                .height = completion.height,
+                                .progressive = completion.progressive != 0,
+                                .cost_ns = task->actual_ns});
+    finish(*task);
+}
+
+void Conductor::on_lost(const LostJob& lost) {
+    Task* task = tasks_.find(lost.tag);
+    if (task == nullptr || task->state != TaskState::kDecoding) return;
+    scheduler_.finished(task->lane);
+    Stream& stream = *task->stream;
+    if (stream.flow.closing) return drop(*task);
+    if (lost.suspect) {
+        count(stream.ring().stats().retried, 1);
+        ++(lost.signal == SIGKILL ? task->kills : task->crashes);
+        if (task->crashes >= kMaxCrashes || task->kills >= kMaxKills) {
+            spdlog::warn("{} has killed its worker {} times (last by signal {}): poison", task->path,
+                         task->crashes + task->kills, lost.signal);
+            release_input(*task);
+            return fail(*task, {SampleErrorKind::kPoison,
+                                "its worker process died each time it was decoded (last by signal " +
+                                    std::to_string(lost.signal) + ")",
+                                kNoOffset, 0});
+        }
+    }
+    ++stream.flow.in_memory[static_cast<std::size_t>(task->lane)];
+    make_runnable(*task);  // its bytes and its slot are still there
+}
+
+void Conductor::fail(Task& task, SampleError error) {
+    Stream& stream = *task.stream;
+    close_file(task);
+    release_input(task);
+    release_slot(task);
+    stream.record_failure(task, error);
+    switch (stream.spec().error_policy) {
+        case ErrorPolicy::kRefill:
+            task.crashes = 0;
+            task.kills = 0;
+            if (stream.next_substitute(task)) return start(task);
+            [[fallthrough]];  // nobody is left to stand in
+        case ErrorPolicy::kPlaceholder:
+            task.placeholder = true;
+            task.sample_id = task.planned.id;
+            break;
+        case ErrorPolicy::kFail:
+            task.stops_stream = true;
+            task.error = std::move(error);
+            break;
+    }
+    finish(task);
+}
+
+}  // namespace sl

@@ -1,0 +1,101 @@
+// speedyloader-worker: bytes in, pixels out, one sample after the other.
+//
+// Started by the daemon with its socket as descriptor 3. It has one thread, keeps no state between samples
+// but caches, and may be killed at any instruction: whatever it had not reported is done again elsewhere.
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <ctime>
+
+#include "daemon/worker/attachment.h"
+#include "daemon/worker/decode/generic.h"
+#include "daemon/worker/transform/execute.h"
+#ifdef SL_TEST_HOOKS
+#include "daemon/worker/test_hooks.h"
+#endif
+
+namespace sl {
+namespace {
+
+constexpr int kSocket = 3;
+
+std::uint64_t thread_cpu_ns() {
+    timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
+}
+
+void set_error(sl_shm_completion& completion, const SampleError& error) {
+    completion.error_kind = static_cast<std::uint32_t>(error.kind);
+    completion.error_offset = error.offset;
+    copy_text(completion.message, error.message);
+}
+
+void set_result(sl_shm_completion& completion, const Executed& executed) {
+    completion.format = static_cast<std::uint32_t>(executed.format);
+    completion.width = executed.width;
+    completion.height = executed.height;
+    completion.progressive = executed.progressive ? 1 : 0;
+    completion.warnings = executed.warnings;
+    const Geometry& geometry = executed.geometry;
+    completion.box[0] = geometry.box.x;
+    completion.box[1] = geometry.box.y;
+    completion.box[2] = geometry.box.width;
+    completion.box[3] = geometry.box.height;
+    completion.flip = geometry.flip ? 1 : 0;
+}
+
+sl_shm_completion work(const Attachment& attachment, const sl_shm_job& job, Executor& executor) {
+    sl_shm_completion completion{};
+    completion.tag = job.tag;
+    completion.error_offset = kNoOffset;
+    const auto* stream = attachment.stream(job.stream_id);
+    auto input = attachment.input(job.input_offset, job.input_bytes);
+    auto output = stream != nullptr ? Attachment::output(*stream, job.output_offset) : std::span<std::byte>();
+    if (input.empty() || output.empty()) {
+        set_error(completion, {SampleErrorKind::kIo, "the daemon gave a job outside its segments", kNoOffset, 0});
+        return completion;
+    }
+#ifdef SL_TEST_HOOKS
+    run_test_hooks(input);
+#endif
+    std::uint64_t started = thread_cpu_ns();
+    auto executed = executor.execute(stream->pipeline, {job.seed, job.epoch, job.sample_id}, input,
+                                     reinterpret_cast<std::uint8_t*>(output.data()));
+    completion.cpu_ns = thread_cpu_ns() - started;
+    if (executed) {
+        set_result(completion, *executed);
+    } else {
+        set_error(completion, executed.error());
+    }
+    return completion;
+}
+
+int complain(const Error& error) {
+    std::fprintf(stderr, "speedyloader-worker: %s\n", error.message.c_str());
+    return 1;
+}
+
+int run() {
+    // A daemon that dies takes its workers along; if it was gone before this line, so are we.
+    pid_t daemon = ::getppid();
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != daemon) return 1;
+    ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    auto attachment = Attachment::attach(UniqueFd(kSocket));
+    if (!attachment) return complain(attachment.error());
+    if (auto started = start_codecs(); !started) return complain(started.error());
+    Executor executor;
+    while (true) {
+        auto job = attachment->next_job();
+        if (!job) return job.error().status == Status::kDisconnected ? 0 : 1;
+        attachment->complete(work(*attachment, *job, executor));
+    }
+}
+
+}  // namespace
+}  // namespace sl
+
+int main() { return sl::run(); }

@@ -1,0 +1,12 @@
+// Faults that tests ask of a worker; compiled in by SL_TEST_HOOKS only, absent from a release.
+//
+//   a file that begins with "SL-TEST-ABORT"         the worker aborts (a decoder that crashes)
+//   SPEEDYLOADER_TEST_DELAY_US=N in the environment each sample takes up to N microseconds longer, at random
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+namespace sl {
+void run_test_hooks(std::span<const std::byte> file);
+}

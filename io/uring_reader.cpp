@@ -1,0 +1,312 @@
+// See uring_reader.h. Read from pump(): it is the whole way into the kernel; reap() is the way back.
+#include "io/uring_reader.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+#include "io/plain_calls.h"
+#include "io/test_hooks.h"
+
+namespace sl {
+
+namespace {
+
+// Beyond this the copy out of the page cache is given to the kernel's own threads; the conductor goes on.
+constexpr std::uint64_t kInlineBytes = std::uint64_t{1} << 20;
+
+}  // namespace
+
+Result<std::unique_ptr<UringReader>> UringReader::create(const ReaderOptions& options) {
+    auto event = EventFd::create();
+    if (!event) return std::unexpected(std::move(event.error()));
+    auto ring = Ring::create(options.entries, options.registered, event->get());
+    if (!ring) return std::unexpected(std::move(ring.error()));
+    return std::unique_ptr<UringReader>(
+        new UringReader(std::move(*event), std::move(*ring), options.threads));
+}
+
+UringReader::UringReader(EventFd event, std::unique_ptr<Ring> ring, unsigned threads)
+    : event_(std::move(event)), ring_(std::move(ring)), thread_count_(threads) {}
+
+UringReader::~UringReader() {
+    withdraw_entries();
+    for (std::uint32_t index : ready_)
+        operations_[index].active = false;
+    cancel_running();
+    for (const auto& completion : done_) {
+        if (completion.is_open && completion.fd >= 0) ::close(completion.fd);
+    }
+}
+
+// --- requests ----------------------------------------------------------------------------------------------
+
+void UringReader::open(const OpenRequest& request) {
+    std::uint32_t index = operations_.add();
+    operations_[index].is_open = true;
+    operations_[index].path = request.path;
+    operations_[index].request.tag = request.tag;
+    ready_.push_back(index);
+    ++in_flight_;
+}
+
+void UringReader::read(const ReadRequest& request) {
+    ++in_flight_;
+    if (unsafe_.contains(request.fd) && give_to_threads(request)) return;
+    std::uint32_t index = operations_.add();
+    operations_[index].request = request;
+    ready_.push_back(index);
+}
+
+// False when no thread can be started.
+bool UringReader::give_to_threads(const ReadRequest& request) {
+    if (!threads_) {
+        auto event = event_.duplicate();
+        if (!event) return false;
+        auto threads = ThreadReader::create(thread_count_, std::move(*event));
+        if (!threads) return false;
+        threads_ = std::move(*threads);
+    }
+    threads_->read(request);
+    return true;
+}
+
+std::string UringReader::description() const {
+    if (!threads_) return ring_->description();
+    return ring_->description() + ", and " + std::to_string(threads_->thread_count()) + " threads for FUSE";
+}
+
+// --- into the kernel ---------------------------------------------------------------------------------------
+
+void UringReader::flush() {
+    if (threads_) threads_->flush();
+    pump();
+    if (!done_.empty()) event_.signal();
+}
+
+// Hands over all that is ready, until the ring is full or the kernel takes no more. Whatever is left then has
+// operations in flight before it, whose answers bring us back here through reap().
+void UringReader::pump() {
+    while (true) {
+        fill_ring();
+        if (unsubmitted_.empty()) return;
+        int sent = submit();
+        if (sent > 0) {
+            unsubmitted_.erase(unsubmitted_.begin(), unsubmitted_.begin() + sent);
+            continue;
+        }
+        if (sent == -EINTR) continue;
+        if (in_ring_ > unsubmitted_.size()) return;
+        // Refused (EAGAIN, EBUSY) with nothing in flight: no answer would ever wake us. One operation is done
+        // by plain calls, then the ring is tried again.
+        withdraw_entries();
+        if (ready_.empty()) return;
+        std::uint32_t index = ready_.front();
+        ready_.pop_front();
+        run_plainly(index);
+    }
+}
+
+void UringReader::fill_ring() {
+    while (!ready_.empty() && in_ring_ < ring_->capacity()) {
+        std::uint32_t index = ready_.front();
+        const Operation& operation = operations_[index];
+        if (!operation.is_open && (operation.request.length == 0 || !valid_range(operation.request))) {
+            ready_.pop_front();
+            finish_read(index, valid_range(operation.request) ? 0 : EINVAL);
+            continue;
+        }
+        if (!operation.is_open && unsafe_.contains(operation.request.fd)) {  // no thread could be started
+            ready_.pop_front();
+            run_plainly(index);
+            continue;
+        }
+        io_uring_sqe* sqe = ::io_uring_get_sqe(ring_->get());
+        if (sqe == nullptr) return;
+        ready_.pop_front();
+        prepare(sqe, index);
+        unsubmitted_.push_back({sqe, index, false});
+        ++in_ring_;
+    }
+}
+
+void UringReader::prepare(io_uring_sqe* sqe, std::uint32_t index) {
+    Operation& operation = operations_[index];
+    if (operation.backing_off) {
+        ::io_uring_prep_timeout(sqe, &operation.delay, 0, 0);
+    } else if (operation.is_open) {
+        ::io_uring_prep_openat(sqe, AT_FDCWD, operation.path, kOpenFlags, 0);
+    } else {
+        prepare_read(sqe, operation);
+    }
+    ::io_uring_sqe_set_data64(sqe, operations_.tag_of(index));
+}
+
+void UringReader::prepare_read(io_uring_sqe* sqe, const Operation& operation) const {
+    const ReadRequest& request = operation.request;
+    std::byte* destination = request.destination + operation.done;
+    std::uint64_t wanted = std::min(request.length - operation.done, kMaxBytesPerCall);
+    FixedPiece piece = ring_->fixed_piece(destination, wanted);
+    auto bytes = static_cast<unsigned>(test_hooks::limit_read(piece.length));
+    std::uint64_t offset = request.offset + operation.done;
+    if (piece.buffer >= 0) {
+        ::io_uring_prep_read_fixed(sqe, request.fd, destination, bytes, offset, piece.buffer);
+    } else {
+        ::io_uring_prep_read(sqe, request.fd, destination, bytes, offset);
+    }
+    if (bytes > kInlineBytes) ::io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
+}
+
+int UringReader::submit() {
+    if (test_hooks::refuse_submission()) return -EBUSY;
+    return ::io_uring_submit(ring_->get());
+}
+
+// Takes back what the kernel has not seen: the entries become no-ops, their operations ready again.
+void UringReader::withdraw_entries() {
+    for (auto entry = unsubmitted_.rbegin(); entry != unsubmitted_.rend(); ++entry) {
+        if (entry->withdrawn) continue;
+        entry->withdrawn = true;
+        ::io_uring_prep_nop(entry->sqe);
+        ::io_uring_sqe_set_data64(entry->sqe, OperationTable::kNobody);
+        ready_.push_front(entry->operation);
+    }
+}
+
+void UringReader::run_plainly(std::uint32_t index) {
+    const Operation& operation = operations_[index];
+    if (operation.is_open) {
+        finish_open_of(index, plain_open({operation.request.tag, operation.path}));
+        return;
+    }
+    ReadRequest rest = operation.request;
+    rest.offset += operation.done;
+    rest.length -= operation.done;
+    if (rest.length > 0) rest.destination += operation.done;
+    ReadCompletion completion = plain_read(rest);
+    completion.bytes += operation.done;
+    finish(index, completion);
+}
+
+// --- and back ----------------------------------------------------------------------------------------------
+
+std::size_t UringReader::reap(std::vector<ReadCompletion>& out) {
+    event_.drain();  // before looking: an answer that comes later signals again
+    answers_.clear();
+    take_answers(answers_);
+    test_hooks::reorder(answers_);
+    for (const Answer& answer : answers_)
+        on_answer(answer);
+    if (threads_) threads_->take(done_);
+    pump();  // the rest of short reads, and what waited for a place in the ring
+    std::size_t count = done_.size();
+    out.insert(out.end(), done_.begin(), done_.end());
+    done_.clear();
+    in_flight_ -= count;
+    return count;
+}
+
+void UringReader::take_answers(std::vector<Answer>& answers) {
+    constexpr unsigned kBatch = 64;
+    io_uring_cqe* batch[kBatch];
+    while (unsigned count = ::io_uring_peek_batch_cqe(ring_->get(), batch, kBatch)) {
+        for (unsigned i = 0; i < count; ++i)
+            answers.push_back({batch[i]->user_data, batch[i]->res});
+        ::io_uring_cq_advance(ring_->get(), count);
+        in_ring_ -= count;
+    }
+}
+
+void UringReader::on_answer(const Answer& answer) {
+    Operation* operation = operations_.find(answer.tag);
+    if (operation == nullptr) return;
+    auto index = static_cast<std::uint32_t>(answer.tag);
+    if (operation->backing_off) {
+        operation->backing_off = false;
+        ready_.push_back(index);
+    } else if (!operation->is_open) {
+        on_read(index, test_hooks::read_result(answer.result));
+    } else if (answer.result >= 0 || !back_off(index, -answer.result)) {
+        finish_open_of(index, finish_open(operation->request.tag, answer.result));
+    }
+}
+
+void UringReader::on_read(std::uint32_t index, std::int64_t result) {
+    Operation& operation = operations_[index];
+    if (result < 0) {
+        int error = static_cast<int>(-result);
+        if (!back_off(index, error)) finish_read(index, error);
+        return;
+    }
+    operation.done += static_cast<std::uint64_t>(result);
+    operation.budget.refill();
+    if (result == 0 || operation.done == operation.request.length) {
+        finish_read(index, 0);
+    } else {
+        ready_.push_front(index);  // begun files first: their buffers are held already
+    }
+}
+
+// Waits in the kernel's timer, not here; false when the error is final.
+bool UringReader::back_off(std::uint32_t index, int error) {
+    Operation& operation = operations_[index];
+    auto delay = operation.budget.next(error);
+    if (!delay) return false;
+    operation.delay.tv_sec = 0;
+    operation.delay.tv_nsec = std::chrono::nanoseconds(*delay).count();
+    operation.backing_off = true;
+    ready_.push_back(index);
+    return true;
+}
+
+void UringReader::finish_read(std::uint32_t index, int error) {
+    ReadCompletion completion;
+    completion.tag = operations_[index].request.tag;
+    completion.error = error;
+    completion.bytes = operations_[index].done;
+    finish(index, completion);
+}
+
+void UringReader::finish_open_of(std::uint32_t index, const Opened& opened) {
+    if (opened.completion.error == 0) unsafe_.opened(opened.completion.fd, opened.device);
+    finish(index, opened.completion);
+}
+
+void UringReader::finish(std::uint32_t index, const ReadCompletion& completion) {
+    done_.push_back(completion);
+    operations_.release(index);
+}
+
+// Used by the destructor: afterwards the kernel holds none of our entries.
+void UringReader::cancel_running() {
+    std::uint32_t next = 0;
+    while (in_ring_ > 0) {
+        // Cancellations go out as places in the ring come free; each is answered like any other entry.
+        while (next < operations_.size() && in_ring_ <= ring_->capacity()) {
+            bool running = operations_[next].active;
+            io_uring_sqe* sqe = running ? ::io_uring_get_sqe(ring_->get()) : nullptr;
+            if (running && sqe == nullptr) break;
+            if (running) {
+                ::io_uring_prep_cancel64(sqe, operations_.tag_of(next), 0);
+                ::io_uring_sqe_set_data64(sqe, OperationTable::kNobody);
+                ++in_ring_;
+            }
+            ++next;
+        }
+        ::io_uring_submit_and_wait(ring_->get(), 1);
+        answers_.clear();
+        take_answers(answers_);
+        for (const Answer& answer : answers_) {
+            Operation* operation = operations_.find(answer.tag);
+            if (operation == nullptr) continue;
+            if (operation->is_open && !operation->backing_off && answer.result >= 0) ::close(answer.result);
+            operation->active = false;
+        }
+    }
+}
+
+}  // namespace sl

@@ -1,0 +1,91 @@
+// The reader's first back end: one io_uring, fed and reaped by the conductor's thread.
+//
+// Not thread safe. Every accepted request is an operation in a table of our own (operation_table.h); answers
+// are matched by its tags, whatever their order. An operation has at most one entry in the kernel at a time:
+// its open, its next piece of read, or the timer of its back-off. Operations beyond the ring's capacity wait
+// in `ready_`. Reads of files that io_uring reads wrongly (unsafe_files.h) go to a pool of threads, started
+// by the first. Creation fails with the errno that io_uring gave; after that, errors are completions.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/event_fd.h"
+#include "io/operation_table.h"
+#include "io/plain_calls.h"
+#include "io/reader.h"
+#include "io/ring.h"
+#include "io/thread_reader.h"
+#include "io/unsafe_files.h"
+
+namespace sl {
+
+class UringReader final : public Reader {
+  public:
+    static Result<std::unique_ptr<UringReader>> create(const ReaderOptions& options);
+
+    // Cancels what can be cancelled and waits for the rest, so that the kernel writes into no buffer after
+    // this returns. Descriptors that nobody reaped are closed.
+    ~UringReader() override;
+
+    void open(const OpenRequest& request) override;
+    void read(const ReadRequest& request) override;
+    void flush() override;
+    std::size_t reap(std::vector<ReadCompletion>& out) override;
+    [[nodiscard]] int event_fd() const override { return event_.get(); }
+    [[nodiscard]] std::string_view backend() const override { return "uring"; }
+    [[nodiscard]] std::string description() const override;
+    [[nodiscard]] std::size_t in_flight() const override { return in_flight_; }
+
+  private:
+    struct Entry {  // handed to the ring, not yet taken by the kernel
+        io_uring_sqe* sqe;
+        std::uint32_t operation;
+        bool withdrawn;
+    };
+    struct Answer {
+        std::uint64_t tag;
+        int result;
+    };
+
+    UringReader(EventFd event, std::unique_ptr<Ring> ring, unsigned threads);
+
+    bool give_to_threads(const ReadRequest& request);
+
+    void pump();
+    void fill_ring();
+    void prepare(io_uring_sqe* sqe, std::uint32_t index);
+    void prepare_read(io_uring_sqe* sqe, const Operation& operation) const;
+    int submit();
+    void withdraw_entries();
+    void run_plainly(std::uint32_t index);
+
+    void take_answers(std::vector<Answer>& answers);
+    void on_answer(const Answer& answer);
+    void on_read(std::uint32_t index, std::int64_t result);
+    bool back_off(std::uint32_t index, int error);
+    void finish_open_of(std::uint32_t index, const Opened& opened);
+    void finish(std::uint32_t index, const ReadCompletion& completion);
+    void finish_read(std::uint32_t index, int error);
+    void cancel_running();
+
+    EventFd event_;
+    std::unique_ptr<Ring> ring_;
+    OperationTable operations_;
+    std::deque<std::uint32_t> ready_;  // to be handed to the ring
+    std::deque<Entry> unsubmitted_;
+    std::vector<Answer> answers_;       // scratch of reap()
+    std::vector<ReadCompletion> done_;  // finished, not yet reaped
+    unsigned in_ring_ = 0;              // entries handed out whose answer has not come
+    std::size_t in_flight_ = 0;
+
+    UnsafeFiles unsafe_;
+    unsigned thread_count_;
+    std::unique_ptr<ThreadReader> threads_;
+};
+
+}  // namespace sl

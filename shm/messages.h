@@ -1,0 +1,142 @@
+/* Control messages between the daemon and whoever attaches, in plain C.
+ *
+ * Transport: a SOCK_SEQPACKET Unix socket, one message a packet, at most SL_MESSAGE_MAX bytes. Every message
+ * opens with sl_message (length and version first); a receiver copies the packet, checks length and type, and
+ * only then looks at the body. A message carries at most one descriptor, and only where its comment says so.
+ *
+ *   client                          daemon
+ *   HELLO (role client)        ->
+ *                              <-   HELLO_REPLY, or ERROR (version, denied)
+ *   OPEN (options, spec)       ->
+ *                              <-   SEGMENT x 4 (batch, return page, wake, event; one descriptor each)
+ *                              <-   OPEN_REPLY, or ERROR
+ *   CLOSE, STATUS, REPORT      ->
+ *                              <-   CLOSE_REPLY / DOCUMENT (a sealed memfd with JSON), or ERROR
+ *
+ *   worker                          daemon
+ *   HELLO (role worker)        ->
+ *                              <-   HELLO_REPLY
+ *                              <-   SEGMENT (channel, wake, input)
+ *                              <-   PIPELINE + SEGMENT (samples) for each stream; the worker answers MAPPED
+ *                              <-   FORGET (stream)
+ *
+ * A reply carries the request's `request` number; requests of one connection are answered in any order.
+ */
+#ifndef SL_SHM_MESSAGES_H
+#define SL_SHM_MESSAGES_H
+
+#include <stdint.h>
+
+#include "shm/layout.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SL_MESSAGE_MAX 65536u
+#define SL_SPEC_MAX (SL_MESSAGE_MAX - 256u)
+
+enum {
+    SL_MSG_HELLO = 1,
+    SL_MSG_HELLO_REPLY = 2,
+    SL_MSG_ERROR = 3,
+    SL_MSG_OPEN = 4,
+    SL_MSG_OPEN_REPLY = 5,
+    SL_MSG_SEGMENT = 6,  /* carries one descriptor */
+    SL_MSG_CLOSE = 7,
+    SL_MSG_CLOSE_REPLY = 8,
+    SL_MSG_STATUS = 9,
+    SL_MSG_REPORT = 10,
+    SL_MSG_DOCUMENT = 11,  /* carries one descriptor */
+    SL_MSG_PIPELINE = 12,
+    SL_MSG_MAPPED = 13,
+    SL_MSG_FORGET = 14
+};
+
+enum { SL_ROLE_CLIENT = 1, SL_ROLE_WORKER = 2 };
+
+enum {
+    SL_SEGMENT_BATCHES = 1,  /* batch segment, read-only */
+    SL_SEGMENT_RETURNS = 2,  /* return page, writable by this client */
+    SL_SEGMENT_WAKE = 3,     /* eventfd: rings the daemon (client: after a return; worker: after a completion) */
+    SL_SEGMENT_EVENT = 4,    /* eventfd: the daemon rings it on publish, for event loops */
+    SL_SEGMENT_CHANNEL = 5,  /* worker channel */
+    SL_SEGMENT_INPUT = 6,    /* input segment, read-only */
+    SL_SEGMENT_SAMPLES = 7   /* sample segment of a stream, writable by workers */
+};
+
+typedef struct sl_message {
+    uint32_t length;  /* of the whole packet */
+    uint16_t major;
+    uint16_t minor;
+    uint32_t type;
+    uint32_t request;
+} sl_message;
+SL_SHM_ASSERT(sizeof(sl_message) == 16);
+
+typedef struct sl_msg_hello {
+    sl_message head;
+    uint32_t role;
+    uint32_t reserved;
+    char program[64]; /* zero-terminated, for the status */
+} sl_msg_hello;
+
+typedef struct sl_msg_hello_reply {
+    sl_message head;
+    uint64_t boot_id;
+    int32_t daemon_pid;
+    uint32_t reserved;
+    char version[32];
+} sl_msg_hello_reply;
+
+typedef struct sl_msg_error {
+    sl_message head;
+    int32_t status; /* SL_E_... */
+    int32_t os_errno;
+    char message[SL_SHM_MESSAGE_MAX];
+} sl_msg_error;
+
+typedef struct sl_msg_open {
+    sl_message head;
+    uint32_t slots;       /* batch slots wanted; 0: the daemon chooses */
+    uint32_t flags;       /* SL_OPEN_... */
+    uint32_t spec_bytes;  /* JSON follows this struct */
+    uint32_t reserved;
+} sl_msg_open;
+enum { SL_OPEN_SAMPLES = 1 /* sample level: one sample a slot, in the order they finish */ };
+
+typedef struct sl_msg_open_reply {
+    sl_message head;
+    uint64_t stream_id;
+} sl_msg_open_reply;
+
+typedef struct sl_msg_segment {
+    sl_message head;
+    uint64_t stream_id;  /* 0: not a stream's */
+    uint32_t kind;       /* SL_SEGMENT_... */
+    uint32_t reserved;
+    uint64_t bytes;      /* 0 for eventfds */
+} sl_msg_segment;
+
+typedef struct sl_msg_stream { /* CLOSE, CLOSE_REPLY, REPORT, MAPPED, FORGET */
+    sl_message head;
+    uint64_t stream_id;
+} sl_msg_stream;
+
+typedef struct sl_msg_document {
+    sl_message head;
+    uint64_t bytes;
+} sl_msg_document;
+
+typedef struct sl_msg_pipeline {
+    sl_message head;
+    uint64_t stream_id;
+    uint32_t pipeline_bytes; /* the compiled pipeline of daemon/plan/pipeline.h follows (same build on both sides) */
+    uint32_t reserved;
+} sl_msg_pipeline;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SL_SHM_MESSAGES_H */

@@ -1,0 +1,121 @@
+#include "shm/segment.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <limits>
+#include <string>
+
+#include "shm/layout.h"
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U  // Linux 6.3; older headers lack the name
+#endif
+
+namespace sl {
+
+namespace {
+
+// What Boost asks of a mappable object.
+struct FdHandle {
+    int fd;
+    [[nodiscard]] boost::interprocess::mapping_handle_t get_mapping_handle() const {
+        boost::interprocess::mapping_handle_t handle{};
+        handle.handle = fd;
+        handle.is_xsi = false;
+        return handle;
+    }
+};
+
+int create_memfd(const char* name) {
+    int fd = ::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+    if (fd < 0 && errno == EINVAL) fd = ::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    return fd;
+}
+
+Result<void> add_seals(int fd, int seals) {
+    if (::fcntl(fd, F_ADD_SEALS, seals) != 0) {
+        return std::unexpected(os_error(Status::kInternal, "cannot seal shared memory", errno));
+    }
+    return {};
+}
+
+std::uint64_t read_number(const char* path) {
+    std::ifstream file(path);
+    std::uint64_t value = 0;
+    return file >> value ? value : std::numeric_limits<std::uint64_t>::max();
+}
+
+}  // namespace
+
+Result<Mapping> Mapping::map(int fd, std::uint64_t bytes, Access access) {
+    using boost::interprocess::mapped_region;
+    try {
+        Mapping mapping;
+        mapping.region_ = mapped_region(FdHandle{fd},
+                                        access == Access::kReadOnly ? boost::interprocess::read_only
+                                                                    : boost::interprocess::read_write,
+                                        0, bytes);
+        return mapping;
+    } catch (const std::exception& error) {
+        return fail(Status::kNoMemory, std::string("cannot map shared memory: ") + error.what());
+    }
+}
+
+Result<Segment> Segment::create(const char* name, std::uint64_t bytes) {
+    bytes = (std::max<std::uint64_t>(bytes, 1) + SL_SHM_PAGE - 1) / SL_SHM_PAGE * SL_SHM_PAGE;
+    Segment segment;
+    segment.fd_.reset(create_memfd(name));
+    if (!segment.fd_) return std::unexpected(os_error(Status::kNoMemory, "memfd_create", errno));
+    int error = ::posix_fallocate(segment.fd_.get(), 0, static_cast<off_t>(bytes));
+    if (error != 0) {
+        return std::unexpected(os_error(
+            Status::kNoMemory, "cannot reserve " + std::to_string(bytes) + " bytes of shared memory", error));
+    }
+    // Owner-read only: through /proc another user could else re-open even a read-only descriptor for writing.
+    if (::fchmod(segment.fd_.get(), 0400) != 0) {
+        return std::unexpected(os_error(Status::kInternal, "fchmod", errno));
+    }
+    auto mapping = Mapping::map(segment.fd_.get(), bytes, Access::kReadWrite);
+    if (!mapping) return std::unexpected(std::move(mapping).error());
+    segment.mapping_ = std::move(*mapping);
+    return segment;
+}
+
+Result<void> Segment::seal_against_writers() {
+    return add_seals(fd_.get(), F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL);
+}
+
+Result<void> Segment::seal_size() { return add_seals(fd_.get(), F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL); }
+
+Result<UniqueFd> Segment::read_only_fd() const {
+    char path[32];
+    std::snprintf(path, sizeof path, "/proc/self/fd/%d", fd_.get());
+    UniqueFd fd(::open(path, O_RDONLY | O_CLOEXEC));
+    if (!fd) return std::unexpected(os_error(Status::kInternal, "cannot re-open shared memory read-only", errno));
+    return fd;
+}
+
+std::uint64_t available_memory() {
+    std::uint64_t available = std::numeric_limits<std::uint64_t>::max();
+    std::ifstream meminfo("/proc/meminfo");
+    std::string key;
+    std::uint64_t kilobytes = 0;
+    for (std::string unit; meminfo >> key >> kilobytes; std::getline(meminfo, unit)) {
+        if (key == "MemAvailable:") available = kilobytes * 1024;
+    }
+    std::uint64_t limit = read_number("/sys/fs/cgroup/memory.max");  // "max" is no number: no limit
+    std::uint64_t used = read_number("/sys/fs/cgroup/memory.current");
+    if (limit != std::numeric_limits<std::uint64_t>::max() && used <= limit) {
+        available = std::min(available, limit - used);
+    }
+    return available;
+}
+
+}  // namespace sl

@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# ./test.sh: installs what tests need, builds, runs every test and ends with "N passed, N failed, N skipped".
+#
+# Steps: ctest in the dev preset; the same C and C++ tests under AddressSanitizer and
+# UndefinedBehaviorSanitizer; those labelled `tsan` under ThreadSanitizer; pytest. Tests labelled `serial`
+# (they count processes, or measure time) run alone, the others two at a time. A step that fails counts as
+# one failed test and the next step still runs. Exit 0 only if something ran and nothing failed. Needs no
+# prompt; may be run again at any time.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+. cmake/shell-helpers.sh
+
+results=$PWD/build/test-results
+broken=0     # steps that failed without a test's name
+fixed_map=() # sanitizers of GCC 12 cannot place their shadow under the widest address randomisation
+
+test_packages=(libcmocka-dev python3-pytest python3-pil python3-numpy python3-fusepy "libfuse2|libfuse2t64"
+    libjpeg-turbo-progs strace mate-backgrounds ukui-wallpapers plasma-workspace-wallpapers)
+
+# attempt TITLE COMMAND...: runs a step that is no test; its failure is counted, not fatal.
+attempt() {
+    if ! run_quietly "build/test.log" "$@"; then
+        broken=$((broken + 1))
+        return 1
+    fi
+}
+
+# build PRESET [TARGET...]
+build() {
+    local preset=$1 targets=()
+    shift
+    if [ $# -gt 0 ]; then targets=(--target "$@"); fi
+    attempt "configuring $preset" cmake --preset "$preset" &&
+        attempt "building $preset" cmake --build --preset "$preset" --parallel "$(nproc)" "${targets[@]}"
+}
+
+# run_ctest NAME PRESET JOBS OPTION...: one ctest run. Tests that fail are counted from its report, so only a
+# missing report is a broken step.
+run_ctest() {
+    local report=$results/ctest-$1.xml preset=$2 jobs=$3
+    shift 3
+    say "ctest $preset $*"
+    "${fixed_map[@]}" ctest --preset "$preset" --parallel "$jobs" --output-on-failure \
+        --output-junit "$report" --test-output-size-passed 4000000 --test-output-size-failed 4000000 "$@" </dev/null || true
+    if [ ! -s "$report" ]; then
+        complain "ctest left no report in $report"
+        broken=$((broken + 1))
+    fi
+}
+
+# Names of the tests with a label, which are also the names of their targets.
+labelled() {
+    ctest --preset "$1" -L "$2" --show-only=json-v1 |
+        /usr/bin/python3 -c 'import json, sys; print(*(t["name"] for t in json.load(sys.stdin)["tests"]))'
+}
+
+# run_preset PRESET: both halves of its tests, those that share the machine and those that want it alone.
+run_preset() {
+    if ! build "$1"; then return; fi
+    run_ctest "$1" "$1" 2 -LE '^serial$'
+    run_ctest "$1-serial" "$1" 1 -L '^serial$'
+}
+
+run_tsan() {
+    local names
+    if ! attempt "configuring tsan" cmake --preset tsan; then return; fi
+    read -ra names <<<"$(labelled tsan '^tsan$')"
+    if [ "${#names[@]}" -eq 0 ]; then
+        complain "no test is labelled tsan"
+        broken=$((broken + 1))
+        return
+    fi
+    if build tsan "${names[@]}"; then run_ctest tsan tsan 1 -L '^tsan$'; fi
+}
+
+run_pytest() {
+    local report=$results/pytest.xml status=0
+    say "pytest"
+    SL_BUILD_DIR=$PWD/build/dev timeout --kill-after=20 20m /usr/bin/python3 -m pytest tests -q -ra \
+        -p no:cacheprovider --junitxml="$report" </dev/null || status=$?
+    # 0 all passed, 1 some failed (the report counts them), 5 none found; all else is pytest's own failure.
+    case $status in 0 | 1 | 5) ;; *) broken=$((broken + 1)) ;; esac
+}
+
+main() {
+    rm -rf "$results"
+    mkdir -p "$results"
+    : >build/test.log
+    if install_packages "${build_packages[@]}" "${test_packages[@]}"; then
+        run_preset dev
+        if setarch "$(uname -m)" -R true 2>/dev/null; then fixed_map=(setarch "$(uname -m)" -R); fi
+        UBSAN_OPTIONS=print_stacktrace=1 run_preset asan
+        run_tsan
+        fixed_map=()
+        run_pytest
+    else
+        broken=$((broken + 1))
+    fi
+    exec /usr/bin/python3 tests/count_results.py --broken "$broken" "$results"
+}
+
+main
