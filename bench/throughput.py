@@ -98,9 +98,9 @@ def find_peers(options, notes):
     return found
 
 
-def handover(folder):
+def handover(folder, epochs):
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
-        json.dump({**spec(folder, "fast", 1), "epochs": 20}, file)
+        json.dump({**spec(folder, "fast", 1), "epochs": epochs}, file)
         file.flush()
         return common.last_json(common.run_program(
             [common.BUILD / "bin" / "sl_bench_handover", file.name], environment=OWN_DAEMON).stdout)
@@ -123,7 +123,7 @@ def measure(options):
             parts[name] = functools.partial(function, folder, 2)
     results = common.interleave(parts, rounds, say)
     say("hand-over")
-    batch = handover(folder)
+    batch = handover(folder, 8 if options.quick else 20)
     rows = [(name, {key: common.column(result, key) for key in result[0]})
             for name, result in results.items()]
     cells = dict(rows)

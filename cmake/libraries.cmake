@@ -8,8 +8,3 @@ find_package(spdlog REQUIRED)
 pkg_check_modules(LIBURING REQUIRED IMPORTED_TARGET liburing)
 pkg_check_modules(VIPS REQUIRED IMPORTED_TARGET vips)
 pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
-find_library(YUV_LIBRARY yuv REQUIRED)            # Debian ships libyuv without a .pc file
-find_path(YUV_INCLUDE_DIR libyuv.h REQUIRED)
-add_library(sl_yuv INTERFACE)
-target_link_libraries(sl_yuv INTERFACE ${YUV_LIBRARY})
-target_include_directories(sl_yuv SYSTEM INTERFACE ${YUV_INCLUDE_DIR})

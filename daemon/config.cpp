@@ -1,6 +1,7 @@
 #include "daemon/config.h"
 
 #include <sched.h>
+#include <toml++/toml.h>
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +9,6 @@
 #include <fstream>
 #include <functional>
 #include <map>
-#include <toml++/toml.h>
 
 #include "daemon/stream/memory_budget.h"
 #include "shm/segment.h"
@@ -84,11 +84,12 @@ Result<std::uint64_t> parse_bytes(const std::string& text) {
     std::string unit(end);
     std::erase(unit, ' ');
     const std::map<std::string, std::uint64_t> kUnits = {
-        {"", 1}, {"B", 1}, {"K", 1ULL << 10}, {"KiB", 1ULL << 10}, {"M", kMiB}, {"MiB", kMiB},
-        {"G", 1ULL << 30}, {"GiB", 1ULL << 30}, {"T", 1ULL << 40}, {"TiB", 1ULL << 40}};
+        {"", 1},       {"B", 1},          {"K", 1ULL << 10},   {"KiB", 1ULL << 10}, {"M", kMiB},
+        {"MiB", kMiB}, {"G", 1ULL << 30}, {"GiB", 1ULL << 30}, {"T", 1ULL << 40},   {"TiB", 1ULL << 40}};
     auto found = kUnits.find(unit);
     if (end == text.c_str() || !(value >= 0) || found == kUnits.end()) {
-        return fail(Status::kInvalidArgument, "\"" + text + "\" is no size; write \"4 GiB\", \"512M\" or bytes");
+        return fail(Status::kInvalidArgument,
+                    "\"" + text + "\" is no size; write \"4 GiB\", \"512M\" or bytes");
     }
     return static_cast<std::uint64_t>(value * static_cast<double>(found->second));
 }
@@ -97,7 +98,8 @@ Result<ReaderBackend> parse_backend(const std::string& text) {
     if (text == "auto") return ReaderBackend::kAuto;
     if (text == "uring") return ReaderBackend::kUring;
     if (text == "threads") return ReaderBackend::kThreads;
-    return fail(Status::kInvalidArgument, "\"" + text + "\" is no I/O back end; choose auto, uring or threads");
+    return fail(Status::kInvalidArgument,
+                "\"" + text + "\" is no I/O back end; choose auto, uring or threads");
 }
 
 Result<void> load_config(const std::string& path, Config& config) {
@@ -105,16 +107,18 @@ Result<void> load_config(const std::string& path, Config& config) {
     try {
         document = toml::parse_file(path);
     } catch (const toml::parse_error& error) {
-        return fail(Status::kInvalidArgument, path + " line " + std::to_string(error.source().begin.line) + ": " +
-                                                  std::string(error.description()));
+        return fail(Status::kInvalidArgument, path + " line " + std::to_string(error.source().begin.line) +
+                                                  ": " + std::string(error.description()));
     }
     const std::map<std::string, Setter> daemon_keys = {
-        {"socket", [&](const toml::node& node) -> Result<void> {
+        {"socket",
+         [&](const toml::node& node) -> Result<void> {
              if (!node.is_string()) return fail(Status::kInvalidArgument, "must be a path");
              config.socket = node.value_or<std::string>("");
              return {};
          }},
-        {"workers", [&](const toml::node& node) -> Result<void> {
+        {"workers",
+         [&](const toml::node& node) -> Result<void> {
              if (node.value<std::string>() == "auto") {
                  config.workers = 0;
                  return {};
@@ -123,7 +127,8 @@ Result<void> load_config(const std::string& path, Config& config) {
          }},
         {"memory", bytes(config.memory)},
         {"input", bytes(config.input)},
-        {"io", [&](const toml::node& node) -> Result<void> {
+        {"io",
+         [&](const toml::node& node) -> Result<void> {
              auto backend = parse_backend(node.value_or<std::string>(""));
              if (!backend) return std::unexpected(backend.error());
              config.io = *backend;
@@ -134,8 +139,8 @@ Result<void> load_config(const std::string& path, Config& config) {
     for (const auto& [key, node] : document) {
         const auto* table = node.as_table();
         if (table == nullptr || key.str() != "daemon") {
-            return fail(Status::kInvalidArgument,
-                        where(node, path) + ": unknown section " + std::string(key.str()) + "; known: daemon");
+            return fail(Status::kInvalidArgument, where(node, path) + ": unknown section " +
+                                                      std::string(key.str()) + "; known: daemon");
         }
         if (auto applied = apply(*table, "daemon", path, daemon_keys); !applied) return applied;
     }
@@ -145,7 +150,7 @@ Result<void> load_config(const std::string& path, Config& config) {
 void complete_config(Config& config) {
     if (config.workers == 0) config.workers = usable_cores();
     if (config.memory == 0) config.memory = available_memory() / 2;
-    if (config.input == 0) config.input = std::clamp(config.memory / 8, 64 * kMiB, 512 * kMiB);
+    if (config.input == 0) config.input = std::clamp(config.memory / 64, 64 * kMiB, 256 * kMiB);
 }
 
 std::string describe_config(const Config& config) {
@@ -155,7 +160,8 @@ std::string describe_config(const Config& config) {
     return "socket=" + (config.socket.empty() ? std::string("(handed over)") : config.socket) +
            " workers=" + std::to_string(config.workers) + " memory=" + describe_bytes(config.memory) +
            " input=" + describe_bytes(config.input) + " io=" + backend +
-           " io_entries=" + std::to_string(config.io_entries) + " io_threads=" + std::to_string(config.io_threads);
+           " io_entries=" + std::to_string(config.io_entries) +
+           " io_threads=" + std::to_string(config.io_threads);
 }
 
 }  // namespace sl

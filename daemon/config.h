@@ -13,10 +13,10 @@
 namespace sl {
 
 struct Config {
-    std::string socket;             // path to listen at; empty: only --listen-fd
-    std::uint32_t workers = 0;      // 0: from affinity and cgroup quota
-    std::uint64_t memory = 0;       // bytes, all segments together; 0: half of what the machine has available
-    std::uint64_t input = 0;        // bytes of it for file bytes; 0: an eighth of it, 64 MiB to 512 MiB
+    std::string socket;         // path to listen at; empty: only --listen-fd
+    std::uint32_t workers = 0;  // 0: from affinity and cgroup quota
+    std::uint64_t memory = 0;   // bytes, all segments together; 0: half of what the machine has available
+    std::uint64_t input = 0;    // bytes of it for file bytes; 0: 1/64 of it, 64 MiB to 256 MiB
     ReaderBackend io = ReaderBackend::kAuto;
     std::uint32_t io_entries = 256;
     std::uint32_t io_threads = 4;

@@ -48,7 +48,8 @@ std::uint64_t random_boot_id() {
     return id;
 }
 
-// SIGTERM and SIGINT end the loop; they arrive as a descriptor so that no handler runs in the middle of things.
+// SIGTERM and SIGINT end the loop; they arrive as a descriptor so that no handler runs in the middle of
+// things.
 Result<UniqueFd> catch_signals(EventLoop& loop) {
     sigset_t signals;
     sigemptyset(&signals);
@@ -80,7 +81,8 @@ Result<void> run(const Options& options) {
     conductor_options.workers = config.workers;
     conductor_options.memory_bytes = config.memory;
     conductor_options.input_bytes = config.input;
-    conductor_options.reader = {.backend = config.io, .entries = config.io_entries, .threads = config.io_threads};
+    conductor_options.reader = {
+        .backend = config.io, .entries = config.io_entries, .threads = config.io_threads};
     conductor_options.boot_id = random_boot_id();
     auto conductor = Conductor::create(**loop, conductor_options);
     if (!conductor) return std::unexpected(conductor.error());

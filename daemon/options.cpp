@@ -3,6 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <system_error>
 
 namespace sl {
@@ -13,6 +15,18 @@ std::string beside_this_program(const char* name) {
     std::error_code error;
     auto self = std::filesystem::read_symlink("/proc/self/exe", error);
     return error ? name : (self.parent_path() / name).string();
+}
+
+// The worker knows the codecs; the daemon links none.
+std::string describe_version() {
+    std::string text = "speedyloaderd " SL_VERSION "\nreader back ends: io_uring, threads\ncodecs: ";
+    std::string command = "'" + beside_this_program("speedyloader-worker") + "' --codecs";
+    std::unique_ptr<FILE, int (*)(FILE*)> output(::popen(command.c_str(), "r"), ::pclose);
+    char line[512];
+    if (!output || std::fgets(line, sizeof line, output.get()) == nullptr) return text + "unknown, no worker";
+    text += line;
+    text.pop_back();  // the line's end: CLI11 writes its own
+    return text;
 }
 
 // "--memory 4GiB" and the like: a mistake is CLI11's error, with its message.
@@ -35,7 +49,7 @@ Options parse_options(int argc, char** argv) {
     std::string input;
     std::string backend;
     CLI::App app("speedyloaderd: loads training data for every job of this host");
-    app.set_version_flag("--version", "speedyloaderd " SL_VERSION);
+    app.set_version_flag("--version", describe_version);
     auto* socket = app.add_option("--socket", cli.socket, "path to listen at");
     auto* workers = app.add_option("--workers", cli.workers, "worker processes (default: usable cores)")
                         ->check(CLI::Range(1, 1024));
@@ -43,8 +57,10 @@ Options parse_options(int argc, char** argv) {
                               ->check(checked(parse_bytes, cli.memory));
     auto* input_option = app.add_option("--input", input, "of it for file bytes, as 256MiB")
                              ->check(checked(parse_bytes, cli.input));
-    auto* io = app.add_option("--io", backend, "auto, uring or threads")->check(checked(parse_backend, cli.io));
-    auto* entries = app.add_option("--io-entries", cli.io_entries, "io_uring entries")->check(CLI::Range(2, 4096));
+    auto* io =
+        app.add_option("--io", backend, "auto, uring or threads")->check(checked(parse_backend, cli.io));
+    auto* entries =
+        app.add_option("--io-entries", cli.io_entries, "io_uring entries")->check(CLI::Range(2, 4096));
     auto* threads = app.add_option("--io-threads", cli.io_threads, "threads of the thread back end")
                         ->check(CLI::Range(1, 256));
     app.add_option("--config", options.config_file, "TOML configuration file");
@@ -53,7 +69,8 @@ Options parse_options(int argc, char** argv) {
     app.add_flag("--private", options.is_private, "serve this user only; leave after the last client");
     app.add_option("--listen-fd", options.listen_fd, "descriptor of a listening socket");
     app.add_flag("--detach", options.detach, "go on in the background");
-    app.add_option("--worker-program", options.worker_program, "speedyloader-worker (default: beside this one)");
+    app.add_option("--worker-program", options.worker_program,
+                   "speedyloader-worker (default: beside this one)");
     app.add_option("--log-level", options.log_level, "trace, debug, info, warn, error or off");
     try {
         app.parse(argc, argv);

@@ -7,9 +7,21 @@ namespace sl {
 
 namespace {
 constexpr std::array<std::string_view, static_cast<std::size_t>(SampleErrorKind::kCount)> kNames = {
-    "none",      "not_found",          "denied",             "changed",           "timeout",
-    "io",        "empty",              "truncated",          "corrupt",           "unsupported_format",
-    "unsupported_coding", "unsupported_dtype", "shape_mismatch", "pixel_budget",  "byte_budget",
+    "none",
+    "not_found",
+    "denied",
+    "changed",
+    "timeout",
+    "io",
+    "empty",
+    "truncated",
+    "corrupt",
+    "unsupported_format",
+    "unsupported_coding",
+    "unsupported_dtype",
+    "shape_mismatch",
+    "pixel_budget",
+    "byte_budget",
     "poison"};
 }  // namespace
 

@@ -42,9 +42,9 @@ inline constexpr std::int64_t kNoOffset = -1;
 
 struct SampleError {
     SampleErrorKind kind = SampleErrorKind::kNone;
-    std::string message;                   // one sentence, without the path (the report adds it)
-    std::int64_t offset = kNoOffset;       // byte offset in the file, where it makes sense
-    int os_errno = 0;                      // errno behind it, or 0
+    std::string message;              // one sentence, without the path (the report adds it)
+    std::int64_t offset = kNoOffset;  // byte offset in the file, where it makes sense
+    int os_errno = 0;                 // errno behind it, or 0
 };
 
 // Public status codes of the C API; the same numbers as in <speedyloader/speedyloader.h>.

@@ -9,8 +9,11 @@
 #include <cstdio>
 #include <exception>
 #include <fstream>
+#include <initializer_list>
 #include <limits>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "shm/layout.h"
 
@@ -46,10 +49,24 @@ Result<void> add_seals(int fd, int seals) {
     return {};
 }
 
+constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
+
 std::uint64_t read_number(const char* path) {
     std::ifstream file(path);
     std::uint64_t value = 0;
-    return file >> value ? value : std::numeric_limits<std::uint64_t>::max();
+    return file >> value ? value : kNoLimit;
+}
+
+// The sum of the named lines of a file of "name number ..." lines; nothing if it has none of them.
+std::optional<std::uint64_t> sum_of(const char* path, std::initializer_list<std::string_view> names) {
+    std::ifstream file(path);
+    std::optional<std::uint64_t> sum;
+    std::string name;
+    std::uint64_t value = 0;
+    for (std::string rest; file >> name >> value; std::getline(file, rest)) {
+        if (std::ranges::find(names, name) != names.end()) sum = sum.value_or(0) + value;
+    }
+    return sum;
 }
 
 }  // namespace
@@ -58,10 +75,10 @@ Result<Mapping> Mapping::map(int fd, std::uint64_t bytes, Access access) {
     using boost::interprocess::mapped_region;
     try {
         Mapping mapping;
-        mapping.region_ = mapped_region(FdHandle{fd},
-                                        access == Access::kReadOnly ? boost::interprocess::read_only
-                                                                    : boost::interprocess::read_write,
-                                        0, bytes);
+        mapping.region_ = mapped_region(
+            FdHandle{fd},
+            access == Access::kReadOnly ? boost::interprocess::read_only : boost::interprocess::read_write, 0,
+            bytes);
         return mapping;
     } catch (const std::exception& error) {
         return fail(Status::kNoMemory, std::string("cannot map shared memory: ") + error.what());
@@ -69,6 +86,12 @@ Result<Mapping> Mapping::map(int fd, std::uint64_t bytes, Access access) {
 }
 
 Result<Segment> Segment::create(const char* name, std::uint64_t bytes) {
+    // The kernel would go on reserving until its memory killer ends somebody.
+    if (std::uint64_t machine = available_memory(); bytes > machine) {
+        return fail(Status::kNoMemory, "cannot reserve " + std::to_string(bytes) +
+                                           " bytes of shared memory: the machine has only " +
+                                           std::to_string(machine) + " available");
+    }
     bytes = (std::max<std::uint64_t>(bytes, 1) + SL_SHM_PAGE - 1) / SL_SHM_PAGE * SL_SHM_PAGE;
     Segment segment;
     segment.fd_.reset(create_memfd(name));
@@ -92,28 +115,30 @@ Result<void> Segment::seal_against_writers() {
     return add_seals(fd_.get(), F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL);
 }
 
-Result<void> Segment::seal_size() { return add_seals(fd_.get(), F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL); }
+Result<void> Segment::seal_size() {
+    return add_seals(fd_.get(), F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+}
 
 Result<UniqueFd> Segment::read_only_fd() const {
     char path[32];
     std::snprintf(path, sizeof path, "/proc/self/fd/%d", fd_.get());
     UniqueFd fd(::open(path, O_RDONLY | O_CLOEXEC));
-    if (!fd) return std::unexpected(os_error(Status::kInternal, "cannot re-open shared memory read-only", errno));
+    if (!fd)
+        return std::unexpected(os_error(Status::kInternal, "cannot re-open shared memory read-only", errno));
     return fd;
 }
 
 std::uint64_t available_memory() {
-    std::uint64_t available = std::numeric_limits<std::uint64_t>::max();
-    std::ifstream meminfo("/proc/meminfo");
-    std::string key;
-    std::uint64_t kilobytes = 0;
-    for (std::string unit; meminfo >> key >> kilobytes; std::getline(meminfo, unit)) {
-        if (key == "MemAvailable:") available = kilobytes * 1024;
-    }
+    // Missing files and numbers mean no limit.
+    std::uint64_t available = sum_of("/proc/meminfo", {"MemAvailable:"}).value_or(kNoLimit / 1024) * 1024;
     std::uint64_t limit = read_number("/sys/fs/cgroup/memory.max");  // "max" is no number: no limit
     std::uint64_t used = read_number("/sys/fs/cgroup/memory.current");
-    if (limit != std::numeric_limits<std::uint64_t>::max() && used <= limit) {
-        available = std::min(available, limit - used);
+    if (limit != kNoLimit && used != kNoLimit) {
+        // File pages count as used but are given up when somebody needs the memory.
+        std::uint64_t cached =
+            sum_of("/sys/fs/cgroup/memory.stat", {"inactive_file", "active_file"}).value_or(0);
+        used -= std::min(used, cached);
+        available = std::min(available, limit - std::min(limit, used));
     }
     return available;
 }

@@ -36,7 +36,7 @@ class Mapping {
 class Segment {
   public:
     Segment() = default;
-    // `name` shows in /proc/PID/maps only. Rounds up to whole pages. kNoMemory if the reservation fails.
+    // `name` shows in /proc/PID/maps only. Rounds up to whole pages. kNoMemory if there is not so much left.
     static Result<Segment> create(const char* name, std::uint64_t bytes);
 
     [[nodiscard]] std::byte* data() const { return mapping_.data(); }

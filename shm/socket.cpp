@@ -47,15 +47,20 @@ Received receive(int socket, Packet& packet, std::string& why) {
         if (errno == EAGAIN || errno == EWOULDBLOCK) return Received::kNothing;
         return Received::kClosed;
     }
-    if (got == 0) return Received::kClosed;
-    int fds = adopt_descriptors(header, packet.fd);
+    int fds = adopt_descriptors(header, packet.fd);  // first: an empty packet may carry some too
+    if (got == 0) {
+        packet.fd.reset();
+        return Received::kClosed;
+    }
     packet.length = static_cast<std::uint32_t>(got);
     if ((header.msg_flags & MSG_CTRUNC) != 0) {
+        packet.fd.reset();
         why = "descriptors of a message were cut off (too many open files?)";
         return Received::kMalformed;
     }
     if ((header.msg_flags & MSG_TRUNC) != 0 || fds > 1 || packet.length < sizeof(sl_message) ||
         packet.head().length != packet.length) {
+        packet.fd.reset();
         why = "a packet that is no message (length " + std::to_string(packet.length) + ")";
         return Received::kMalformed;
     }

@@ -1,8 +1,8 @@
 // Control messages over SOCK_SEQPACKET: one packet, one message, at most one descriptor.
 //
-// A received packet is copied into the caller's buffer and its head is checked (length, version) before
-// anybody looks at it. Descriptors that a message should not carry are closed. Thread-safe per socket in the
-// kernel's sense: packets never mix.
+// A received packet is copied into the caller's buffer and its length is checked before anybody looks at it; the
+// version is checked by whoever answers a HELLO. Descriptors that a message should not carry are closed.
+// Thread-safe per socket in the kernel's sense: packets never mix.
 #pragma once
 
 #include <cstddef>
@@ -36,13 +36,14 @@ struct Packet {
 
 enum class Received { kMessage, kNothing, kClosed, kMalformed };
 
-// Never blocks. kMalformed: a packet that is no message (too short, too long, cut descriptors); its reason in `why`.
+// Never blocks. kMalformed: a packet that is no message (too short, too long, cut descriptors); its reason in
+// `why`.
 Received receive(int socket, Packet& packet, std::string& why);
 
-// Sends head + body [+ tail] [+ descriptor] without blocking. Fills in length and version. EAGAIN is an error:
-// a peer that lets its socket fill up does not read its replies.
-Result<void> send_message(int socket, sl_message* message, std::size_t bytes, std::span<const std::byte> tail = {},
-                          int fd = -1);
+// Sends head + body [+ tail] [+ descriptor] without blocking. Fills in length and version. EAGAIN is an
+// error: a peer that lets its socket fill up does not read its replies.
+Result<void> send_message(int socket, sl_message* message, std::size_t bytes,
+                          std::span<const std::byte> tail = {}, int fd = -1);
 
 template <class Message>
 Result<void> send_struct(int socket, Message& message, std::span<const std::byte> tail = {}, int fd = -1) {

@@ -1,7 +1,7 @@
 // Waking another process: futex words in shared memory, and eventfds for event loops.
 //
-// A futex wait works on a read-only map (measured on Linux 6.x), so a client can sleep on a word that only the
-// daemon may write. All calls are thread-safe.
+// A futex wait works on a read-only map (measured on Linux 6.x), so a client can sleep on a word that only
+// the daemon may write. All calls are thread-safe.
 #pragma once
 
 #include <chrono>

@@ -126,7 +126,7 @@ sl_status sl_client_document(sl_client* client, sl_message* head, size_t bytes, 
 /* private.c, spawn.c */
 sl_status sl_private_connect(uint32_t flags, const char* program, sl_time deadline, sl_client** client);
 sl_status sl_spawn_daemon(int listen_fd, pid_t* child);
-int sl_spawn_reap(pid_t child, bool kill_it);
+int sl_spawn_reap(pid_t child, bool failed);
 
 /* mapping.c */
 sl_status sl_mapping_new(int batches_fd, int returns_fd, int wake_fd, sl_mapping** map);

@@ -20,7 +20,7 @@
 
 #include "internal.h"
 
-enum { SL_DAEMON_LISTEN_FD = 3, SL_MAX_ARGUMENTS = 32, SL_REAP_MS = 200 };
+enum { SL_DAEMON_LISTEN_FD = 3, SL_MAX_ARGUMENTS = 32, SL_REAP_MS = 500 };
 
 extern char** environ;
 
@@ -152,21 +152,17 @@ sl_status sl_spawn_daemon(int listen_fd, pid_t* child) {
     return sl_fail(SL_E_NO_DAEMON, error, "cannot start %s (or open its log)", program.found);
 }
 
-/* Exit status of the first process, 0 if it is not known. Given time to end by itself, then made to: while it
- * has not been waited for, its number cannot belong to another process. */
-int sl_spawn_reap(pid_t child, bool kill_it) {
+/* Exit status of the first process, 0 if it is not known. It is given time to end by itself, and then made to
+ * if the start has failed: while it has not been waited for, its number cannot belong to another process. */
+int sl_spawn_reap(pid_t child, bool failed) {
     int status = 0;
-    for (int waited = 0; kill_it; waited++) {
-        pid_t done = waitpid(child, &status, WNOHANG);
-        if (done == child) return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
-        if (done < 0 && errno != EINTR) return 0; /* the host program waits for every child itself */
-        if (waited == SL_REAP_MS) {
-            kill(child, SIGKILL);
-            break;
-        }
+    pid_t done = 0;
+    for (int waited = 0; waited < SL_REAP_MS; waited++) {
+        done = waitpid(child, &status, WNOHANG);
+        if (done == child || (done < 0 && errno != EINTR))
+            break; /* the host program may wait for every child */
         poll(NULL, 0, 1);
     }
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+    if (done == 0 && failed && kill(child, SIGKILL) == 0) done = waitpid(child, &status, 0);
+    return done == child && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
 }

@@ -43,7 +43,8 @@ Assembler::~Assembler() {
         stopping_ = true;
     }
     work_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
+    for (std::thread& thread : threads_)
+        thread.join();
 }
 
 void Assembler::flush() {

@@ -51,6 +51,7 @@ class Assembler {
     // Queues a row; the threads are woken by flush(), once for many rows.
     void submit(const RowJob& job) { pending_.push_back(job); }
     void flush();
+    [[nodiscard]] std::size_t pending() const { return pending_.size(); }
     // Appends the tags of finished rows.
     void reap(std::vector<std::uint64_t>& tags);
     // Readable while finished rows wait.
@@ -63,7 +64,7 @@ class Assembler {
     std::vector<RowJob> pending_;  // conductor's own
     std::mutex mutex_;             // guards all below
     std::condition_variable work_;
-    std::vector<RowJob> queue_;    // last in, first out would starve: taken from the front by index
+    std::vector<RowJob> queue_;  // last in, first out would starve: taken from the front by index
     std::size_t next_ = 0;
     std::vector<std::uint64_t> done_;
     bool stopping_ = false;

@@ -16,7 +16,8 @@ Result<std::unique_ptr<ScanQueue>> ScanQueue::create(EventLoop& loop) {
 
 ScanQueue::~ScanQueue() {
     loop_.remove(event_.get());
-    for (auto& [id, entry] : running_) entry.first.join();
+    for (auto& [id, entry] : running_)
+        entry.first.join();
 }
 
 void ScanQueue::scan(const Spec& spec, Done done) {

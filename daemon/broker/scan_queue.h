@@ -1,8 +1,8 @@
 // Scans of datasets, off the conductor's thread.
 //
 // A scan blocks on directories, so each runs on a thread of its own; its result comes back to the loop's
-// thread. Destroying the queue waits for scans that are under way. Results whose asker has gone are dropped by
-// the callback's own check.
+// thread. Destroying the queue waits for scans that are under way. Results whose asker has gone are dropped
+// by the callback's own check.
 #pragma once
 
 #include <functional>

@@ -24,7 +24,8 @@ Result<std::unique_ptr<Server>> Server::create(EventLoop& loop, Conductor& condu
     auto scans = ScanQueue::create(loop);
     if (!scans) return std::unexpected(scans.error());
     server->scans_ = std::move(*scans);
-    auto added = loop.add(server->listener_.get(), [raw = server.get()](std::uint32_t) { raw->accept_all(); });
+    auto added =
+        loop.add(server->listener_.get(), [raw = server.get()](std::uint32_t) { raw->accept_all(); });
     if (!added) return std::unexpected(added.error());
     server->leave_if_alone();
     return server;
@@ -51,7 +52,8 @@ void Server::accept_all() {
             spdlog::warn("cannot accept a client now: out of descriptors or memory");
             loop_.remove(listener_.get());
             loop_.after(kAcceptPause, [this] {
-                if (auto added = loop_.add(listener_.get(), [this](std::uint32_t) { accept_all(); }); !added) {
+                if (auto added = loop_.add(listener_.get(), [this](std::uint32_t) { accept_all(); });
+                    !added) {
                     spdlog::error("{}", added.error().message);
                 }
             });
@@ -109,7 +111,8 @@ void Server::leave_if_alone() {
 
 std::string Server::status() const {
     DaemonStatus daemon{options_.socket_name, options_.is_private, started_, {}};
-    for (const auto& [id, session] : sessions_) daemon.sessions.push_back(session->status());
+    for (const auto& [id, session] : sessions_)
+        daemon.sessions.push_back(session->status());
     return status_json(daemon, conductor_);
 }
 

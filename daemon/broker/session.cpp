@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
 #include <span>
+#include <system_error>
 
 namespace sl {
 
@@ -20,17 +22,24 @@ std::string text_of(std::span<const char> field) {
 }  // namespace
 
 Session::Session(Context context, std::uint64_t id, UniqueFd socket, UniqueFd pidfd, pid_t pid, uid_t uid)
-    : context_(std::move(context)), id_(id), socket_(std::move(socket)), pidfd_(std::move(pidfd)), pid_(pid),
-      uid_(uid), packet_(std::make_unique<Packet>()) {}
+    : context_(std::move(context)),
+      id_(id),
+      socket_(std::move(socket)),
+      pidfd_(std::move(pidfd)),
+      pid_(pid),
+      uid_(uid),
+      packet_(std::make_unique<Packet>()) {}
 
 Session::~Session() {
     *alive_ = false;
-    for (auto& [id, stream] : streams_) context_.conductor.close(stream);
+    for (auto& [id, stream] : streams_)
+        context_.conductor.close(stream);
 }
 
 SessionStatus Session::status() const {
     SessionStatus status{pid_, uid_, program_, {}};
-    for (const auto& [id, stream] : streams_) status.streams.push_back(id);
+    for (const auto& [id, stream] : streams_)
+        status.streams.push_back(id);
     return status;
 }
 
@@ -51,8 +60,9 @@ bool Session::reply_document(std::uint32_t request, const std::string& json) {
     auto segment = Segment::create("speedyloader-document", json.size());
     if (!segment) return reply_error(request, segment.error());
     std::memcpy(segment->data(), json.data(), json.size());
-    auto fd = segment->seal_against_writers() ? segment->read_only_fd()
-                                              : Result<UniqueFd>(fail(Status::kInternal, "cannot seal a document"));
+    auto fd = segment->seal_against_writers()
+                  ? segment->read_only_fd()
+                  : Result<UniqueFd>(fail(Status::kInternal, "cannot seal a document"));
     if (!fd) return reply_error(request, fd.error());
     auto message = make_message<sl_msg_document>(SL_MSG_DOCUMENT, request);
     message.bytes = json.size();
@@ -109,8 +119,8 @@ bool Session::on_hello(const Packet& packet) {
     if (head.major != SL_SHM_MAJOR) {
         const char* side = head.major < SL_SHM_MAJOR ? "the client is too old" : "the daemon is too old";
         reply_error(head.request, {Status::kVersion,
-                                   std::string(side) + ": protocol " + std::to_string(head.major) + " against " +
-                                       std::to_string(SL_SHM_MAJOR),
+                                   std::string(side) + ": protocol " + std::to_string(head.major) +
+                                       " against " + std::to_string(SL_SHM_MAJOR),
                                    0});
         return false;
     }
@@ -126,6 +136,15 @@ bool Session::on_hello(const Packet& packet) {
     return sent(send_struct(socket_.get(), reply));
 }
 
+// A relative path is meant from where the client stands, not from where the daemon was started.
+std::optional<std::string> Session::absolute_path(const std::string& path) const {
+    if (path.starts_with('/')) return std::nullopt;
+    std::error_code error;
+    auto folder = std::filesystem::read_symlink("/proc/" + std::to_string(pid_) + "/cwd", error);
+    if (error) return std::nullopt;
+    return (folder / path).lexically_normal().string();
+}
+
 bool Session::on_open(const Packet& packet) {
     const auto* open = packet.as<sl_msg_open>();
     std::uint32_t request = packet.head().request;
@@ -133,8 +152,9 @@ bool Session::on_open(const Packet& packet) {
         return reply_error(request, {Status::kProtocol, "OPEN has a wrong length", 0});
     }
     if (streams_.size() >= kMaxStreams) {
-        return reply_error(request, {Status::kBudget,
-                                     "a client may have at most " + std::to_string(kMaxStreams) + " streams", 0});
+        return reply_error(
+            request,
+            {Status::kBudget, "a client may have at most " + std::to_string(kMaxStreams) + " streams", 0});
     }
     auto tail = packet.tail<sl_msg_open>();
     auto spec = parse_spec({reinterpret_cast<const char*>(tail.data()), tail.size()});
@@ -144,6 +164,7 @@ bool Session::on_open(const Packet& packet) {
         spec->batch.size = 1;
         spec->order_policy = OrderPolicy::kReady;
     }
+    if (auto absolute = absolute_path(spec->path)) spec->path = *absolute;
     std::uint32_t slots = open->slots;
     // A scan may take long: the reply comes when it is done, if the session is still there.
     context_.scans.scan(*spec, [this, alive = alive_, request, spec = *spec, slots](ScanQueue::Found found) {
@@ -152,7 +173,8 @@ bool Session::on_open(const Packet& packet) {
     return true;
 }
 
-void Session::start_stream(std::uint32_t request, const Spec& spec, std::uint32_t slots, ScanQueue::Found found) {
+void Session::start_stream(std::uint32_t request, const Spec& spec, std::uint32_t slots,
+                           ScanQueue::Found found) {
     if (!found) {
         reply_error(request, found.error());
         return;

@@ -1,9 +1,9 @@
 // A session: one attached client, its streams, and the conversation with it.
 //
-// Owned by the server, on the conductor's thread. Everything it reads from the client is copied, then checked;
-// a client that breaks the protocol is detached with a reason, and only it. The session ends with the socket
-// (an orderly detach) or with the process (its pidfd, so that a forked child that keeps the socket does not
-// keep a dead parent's leases); either way its streams end with it.
+// Owned by the server, on the conductor's thread. Everything it reads from the client is copied, then
+// checked; a client that breaks the protocol is detached with a reason, and only it. The session ends with
+// the socket (an orderly detach) or with the process (its pidfd, so that a forked child that keeps the socket
+// does not keep a dead parent's leases); either way its streams end with it.
 #pragma once
 
 #include <sys/types.h>
@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,7 @@ class Session {
     bool handle(const Packet& packet);
     bool on_hello(const Packet& packet);
     bool on_open(const Packet& packet);
+    [[nodiscard]] std::optional<std::string> absolute_path(const std::string& path) const;
     bool on_close(const Packet& packet);
     bool on_report(const Packet& packet);
     void start_stream(std::uint32_t request, const Spec& spec, std::uint32_t slots, ScanQueue::Found found);

@@ -20,7 +20,9 @@ double own_cpu_seconds() {
 }
 
 // File names may be any bytes; JSON wants UTF-8: what is not is shown replaced.
-std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string dump(const Json& json) {
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 double ratio(std::uint64_t part, std::uint64_t whole) {
     return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
@@ -30,8 +32,9 @@ Json lane_json(const sl_shm_stats& stats) {
     constexpr const char* kNames[] = {"light", "medium", "heavy"};
     Json lanes = Json::object();
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
-        lanes[kNames[lane]] = {{"samples", stats.lane_samples[lane]},
-                               {"mean_ms", ratio(stats.lane_decode_ns[lane], stats.lane_samples[lane]) * 1e-6}};
+        lanes[kNames[lane]] = {
+            {"samples", stats.lane_samples[lane]},
+            {"mean_ms", ratio(stats.lane_decode_ns[lane], stats.lane_samples[lane]) * 1e-6}};
     }
     return lanes;
 }
@@ -144,7 +147,8 @@ std::string status_json(const DaemonStatus& daemon, const Conductor& conductor) 
 
 std::string report_json(const Stream& stream) {
     Json epochs = Json::array();
-    for (const auto& [epoch, account] : stream.ledger().accounts()) epochs.push_back(account_json(epoch, account));
+    for (const auto& [epoch, account] : stream.ledger().accounts())
+        epochs.push_back(account_json(epoch, account));
     Json failures = Json::array();
     for (const Failure& failure : stream.ledger().failures()) {
         if (failures.size() == kFailuresShown) break;

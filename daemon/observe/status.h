@@ -3,9 +3,10 @@
 // Called by the broker on the conductor's thread; reads, changes nothing.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <string>
-#include <sys/types.h>
 #include <vector>
 
 #include "daemon/stream/conductor.h"

@@ -46,7 +46,8 @@ EventLoop::TimerId EventLoop::after(std::chrono::nanoseconds delay, std::functio
 }
 
 void EventLoop::cancel(TimerId timer) {
-    auto found = std::ranges::find_if(timers_, [&](const auto& entry) { return entry.second.first == timer; });
+    auto found =
+        std::ranges::find_if(timers_, [&](const auto& entry) { return entry.second.first == timer; });
     if (found != timers_.end()) timers_.erase(found);
 }
 
@@ -72,7 +73,8 @@ void EventLoop::run_timers() {
 void EventLoop::wait_once() {
     std::array<epoll_event, 64> events;
     bool busy = before_sleep_();
-    int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), busy ? 0 : timeout_ms());
+    int count =
+        ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), busy ? 0 : timeout_ms());
     after_sleep_();
     for (int i = 0; i < count; ++i) {
         auto found = handlers_.find(events[i].data.u64);
@@ -84,7 +86,8 @@ void EventLoop::wait_once() {
 }
 
 void EventLoop::run() {
-    while (!stopped_) wait_once();
+    while (!stopped_)
+        wait_once();
 }
 
 }  // namespace sl

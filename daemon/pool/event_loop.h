@@ -31,8 +31,8 @@ class EventLoop {
     TimerId after(std::chrono::nanoseconds delay, std::function<void()> action);
     void cancel(TimerId timer);
 
-    // `before_sleep` runs before each wait and returns whether there is something left to do at once (then the
-    // wait only polls). `after_sleep` runs after each wait, before the handlers.
+    // `before_sleep` runs before each wait and returns whether there is something left to do at once (then
+    // the wait only polls). `after_sleep` runs after each wait, before the handlers.
     void on_idle(std::function<bool()> before_sleep, std::function<void()> after_sleep);
 
     void run();
@@ -50,7 +50,8 @@ class EventLoop {
     TimerId next_timer_ = 1;
     std::uint64_t next_token_ = 1;
     std::multimap<Clock::time_point, std::pair<TimerId, std::function<void()>>> timers_;
-    // Events carry a token, not the descriptor: a number that was closed and reused must not get an old event.
+    // Events carry a token, not the descriptor: a number that was closed and reused must not get an old
+    // event.
     std::unordered_map<std::uint64_t, std::shared_ptr<Handler>> handlers_;
     std::unordered_map<int, std::uint64_t> tokens_;
     std::function<bool()> before_sleep_ = [] { return false; };

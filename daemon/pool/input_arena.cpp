@@ -24,6 +24,7 @@ Result<InputArena> InputArena::create(std::uint64_t bytes) {
 }
 
 std::optional<std::uint64_t> InputArena::allocate(std::uint64_t bytes) {
+    if (bytes > capacity()) return std::nullopt;  // also keeps the rounding below from wrapping around
     std::uint64_t wanted = whole_pages(bytes);
     auto found = std::ranges::find_if(free_, [&](const auto& range) { return range.second >= wanted; });
     if (found == free_.end()) return std::nullopt;

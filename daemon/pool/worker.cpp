@@ -172,6 +172,8 @@ void Worker::set_sleeping(bool sleeping) {
     }
 }
 
-void Worker::kill() { ::syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0); }
+void Worker::kill() {
+    ::syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0);
+}
 
 }  // namespace sl

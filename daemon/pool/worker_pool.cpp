@@ -14,7 +14,8 @@ namespace sl {
 namespace {
 
 constexpr std::size_t kNobody = ~std::size_t{0};
-constexpr std::size_t kJobsPerWorker = 2;   // one running, one at hand so that the worker need not sleep between
+constexpr std::size_t kJobsPerWorker =
+    2;  // one running, one at hand so that the worker need not sleep between
 constexpr std::uint32_t kMaxEarlyDeaths = 5;
 
 double cpu_of(pid_t pid) {
@@ -32,8 +33,14 @@ double seconds(const timeval& time) {
 
 WorkerPool::WorkerPool(EventLoop& loop, std::string program, std::uint32_t count, std::uint64_t boot_id,
                        const Segment& input, WorkerPoolEvents events)
-    : loop_(loop), program_(std::move(program)), count_(count), boot_id_(boot_id), input_(input),
-      events_(std::move(events)), entries_(count), packet_(std::make_unique<Packet>()) {}
+    : loop_(loop),
+      program_(std::move(program)),
+      count_(count),
+      boot_id_(boot_id),
+      input_(input),
+      events_(std::move(events)),
+      entries_(count),
+      packet_(std::make_unique<Packet>()) {}
 
 WorkerPool::~WorkerPool() {
     stopping_ = true;
@@ -96,7 +103,8 @@ void WorkerPool::on_message(std::size_t index) {
         }
         if (!greeted) spdlog::warn("worker {}: {}", worker->pid(), greeted.error().message);
     } else if (packet_->head().type == SL_MSG_MAPPED) {
-        if (const auto* message = packet_->as<sl_msg_stream>(); message && streams_.contains(message->stream_id)) {
+        if (const auto* message = packet_->as<sl_msg_stream>();
+            message && streams_.contains(message->stream_id)) {
             worker->mapped(message->stream_id);
             events_.capacity();
         }
@@ -128,7 +136,8 @@ void WorkerPool::on_death(std::size_t index) {
     report_lost(entry, signal);
     entry.worker.reset();
     if (early_deaths_ > kMaxEarlyDeaths) {
-        events_.failed({Status::kInternal, "worker processes (" + program_ + ") die as soon as they start", 0});
+        events_.failed(
+            {Status::kInternal, "worker processes (" + program_ + ") die as soon as they start", 0});
         return;
     }
     auto delay = std::chrono::milliseconds(early_deaths_ == 0 ? 0 : 50 << early_deaths_);
@@ -140,7 +149,8 @@ void WorkerPool::on_death(std::size_t index) {
 void WorkerPool::report_lost(Entry& entry, int signal) {
     std::vector<std::uint64_t> lost(entry.worker->held().begin(), entry.worker->held().end());
     entry.lanes.clear();
-    for (std::size_t i = 0; i < lost.size(); ++i) events_.lost({lost[i], i == 0, signal});
+    for (std::size_t i = 0; i < lost.size(); ++i)
+        events_.lost({lost[i], i == 0, signal});
 }
 
 void WorkerPool::add_stream(std::uint64_t stream, const Pipeline& pipeline, const Segment* samples) {
@@ -163,7 +173,8 @@ void WorkerPool::remove_stream(std::uint64_t stream) {
 
 bool WorkerPool::can_take(const Entry& entry) const {
     if (!entry.worker || !entry.worker->greeted() || entry.lanes.size() >= kJobsPerWorker) return false;
-    bool only_light = std::ranges::all_of(entry.lanes, [](const auto& job) { return job.second == Lane::kLight; });
+    bool only_light =
+        std::ranges::all_of(entry.lanes, [](const auto& job) { return job.second == Lane::kLight; });
     return only_light && std::ranges::all_of(streams_, [&](const auto& stream) {
                return entry.worker->can_take(stream.first);
            });
@@ -178,7 +189,9 @@ std::size_t WorkerPool::least_loaded() const {
     return best;
 }
 
-bool WorkerPool::has_capacity() const { return least_loaded() != kNobody; }
+bool WorkerPool::has_capacity() const {
+    return least_loaded() != kNobody;
+}
 
 void WorkerPool::give(const sl_shm_job& job, Lane lane) {
     Entry& entry = entries_[least_loaded()];
@@ -203,7 +216,8 @@ bool WorkerPool::reap_one(Entry& entry) {
 bool WorkerPool::reap() {
     bool any = false;
     for (Entry& entry : entries_) {
-        while (entry.worker && reap_one(entry)) any = true;
+        while (entry.worker && reap_one(entry))
+            any = true;
     }
     return any;
 }

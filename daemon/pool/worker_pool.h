@@ -27,8 +27,8 @@ struct LostJob {
 struct WorkerPoolEvents {
     std::function<void(const sl_shm_completion&)> completed;
     std::function<void(const LostJob&)> lost;
-    std::function<void()> capacity;             // a worker has become able to take jobs
-    std::function<void(const Error&)> failed;   // workers cannot be started
+    std::function<void()> capacity;            // a worker has become able to take jobs
+    std::function<void(const Error&)> failed;  // workers cannot be started
 };
 
 struct WorkerStatus {

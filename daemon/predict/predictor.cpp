@@ -10,7 +10,7 @@ namespace sl {
 namespace {
 constexpr double kMediumFactor = 4;
 constexpr double kHeavyFactor = 16;
-constexpr double kFloorNs = 20e3;   // nothing costs less than this: opening, entropy tables, one resize
+constexpr double kFloorNs = 20e3;  // nothing costs less than this: opening, entropy tables, one resize
 constexpr double kFirstGuessNs = 1.2e6;
 // Prior: a fixed part, per megabyte of file, per megapixel read; in milliseconds, as a desktop core of today.
 constexpr Regression::Features kPrior = {0.2, 8.0, 3.0};
@@ -35,8 +35,8 @@ Regression::Features Predictor::features(const DrawKey& key, std::uint64_t bytes
 Prediction Predictor::predict(const DrawKey& key, std::uint64_t bytes, std::uint32_t format_hint) {
     auto found = known_.find(key.sample_id);
     bool seen = found != known_.end();
-    std::size_t index = seen ? model_index(found->second.format, found->second.progressive)
-                             : model_index(format_hint, false);
+    std::size_t index =
+        seen ? model_index(found->second.format, found->second.progressive) : model_index(format_hint, false);
     double pixels = seen ? found->second.pixels : static_cast<double>(bytes) * pixels_per_byte_[index];
     double cost = std::max(models_[index].predict(features(key, bytes, pixels)) * 1e6, kFloorNs);
     return {cost, lane_of(cost)};

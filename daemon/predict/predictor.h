@@ -2,7 +2,8 @@
 //
 // One per stream (a model per picture format and pipeline), owned by the conductor thread. Features: file
 // bytes, pixels once known (from an earlier epoch; until then the format's usual pixels per byte), and the
-// share of the picture that the drawn crop reads. Model: online regression per format, progressive JPEGs apart.
+// share of the picture that the drawn crop reads. Model: online regression per format, progressive JPEGs
+// apart.
 //
 // Lanes come from the live distribution: a sample is *light* up to 4 times the running median cost, *medium*
 // up to 16 times, *heavy* beyond. A wrong prediction costs time, never correctness.

@@ -4,7 +4,8 @@
 // observation far from the prediction moves the model by at most what a plausible one would (Huber's idea),
 // so that one page fault or a stopped machine does not bend it. A small value owned by one thread.
 //
-// Source: Haykin, "Adaptive Filter Theory", chapter on RLS; Huber, "Robust estimation of a location parameter".
+// Source: Haykin, "Adaptive Filter Theory", chapter on RLS; Huber, "Robust estimation of a location
+// parameter".
 #pragma once
 
 #include <array>

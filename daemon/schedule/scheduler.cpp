@@ -1,7 +1,6 @@
 #include "daemon/schedule/scheduler.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace sl {
 
@@ -10,15 +9,12 @@ constexpr double kSafety = 1.5;  // a prediction is half as much again wrong oft
 }
 
 void Scheduler::add_stream(std::uint64_t stream, std::uint32_t batch_size) {
-    // A newcomer starts level with whoever was served least, so that it neither starves nor takes over.
-    double level = streams_.empty() ? 0 : std::numeric_limits<double>::max();
-    for (const auto& [id, other] : streams_) level = std::min(level, other.served_ns);
-    Stream& entry = streams_[stream];
-    entry.batch_size = batch_size;
-    entry.served_ns = level;
+    streams_[stream].batch_size = batch_size;
 }
 
-void Scheduler::remove_stream(std::uint64_t stream) { streams_.erase(stream); }
+void Scheduler::remove_stream(std::uint64_t stream) {
+    streams_.erase(stream);
+}
 
 void Scheduler::update(std::uint64_t stream, std::uint64_t front_step, double mean_ns) {
     if (auto found = streams_.find(stream); found != streams_.end()) {
@@ -29,22 +25,16 @@ void Scheduler::update(std::uint64_t stream, std::uint64_t front_step, double me
 
 void Scheduler::add(std::uint64_t stream, Lane lane, const Runnable& runnable) {
     if (auto found = streams_.find(stream); found != streams_.end()) {
-        bool was_idle = found->second.queue.empty();
+        // Who was idle, or is new, saves up no claim: it starts level with whoever goes first now.
+        if (found->second.queue.empty())
+            found->second.served_ns = std::max(found->second.served_ns, level_ns_);
         found->second.queue.add(lane, runnable);
-        if (!was_idle) return;
-        // An idle stream saves up no claim: it comes back level with the least served of the busy ones.
-        double level = std::numeric_limits<double>::max();
-        for (const auto& [id, other] : streams_) {
-            if (id != stream && !other.queue.empty()) level = std::min(level, other.served_ns);
-        }
-        if (level != std::numeric_limits<double>::max()) {
-            found->second.served_ns = std::max(found->second.served_ns, level);
-        }
     }
 }
 
 void Scheduler::remove(std::uint64_t stream, Lane lane, const Runnable& runnable) {
-    if (auto found = streams_.find(stream); found != streams_.end()) found->second.queue.remove(lane, runnable);
+    if (auto found = streams_.find(stream); found != streams_.end())
+        found->second.queue.remove(lane, runnable);
 }
 
 double Scheduler::latest_start(const Stream& stream, const Runnable& runnable) const {
@@ -65,28 +55,41 @@ std::optional<Lane> Scheduler::best_lane(const Stream& stream) const {
             best_start = start;
         }
     }
-    bool last_worker = workers_ > 1 && running_not_light_ + 1 >= workers_;
-    const Runnable* light = stream.queue.head(Lane::kLight);
-    if (best && *best != Lane::kLight && last_worker && light != nullptr && latest_start(stream, *light) <= 0) {
-        return Lane::kLight;
-    }
+    if (best && *best != Lane::kLight && last_worker() && light_is_due(stream)) return Lane::kLight;
     return best;
 }
 
-std::optional<Pick> Scheduler::pick() {
-    Stream* chosen = nullptr;
-    std::uint64_t chosen_id = 0;
-    for (auto& [id, stream] : streams_) {
-        if (stream.queue.empty()) continue;
-        if (chosen == nullptr || stream.served_ns < chosen->served_ns) {
-            chosen = &stream;
-            chosen_id = id;
-        }
+bool Scheduler::last_worker() const {
+    return workers_ > 1 && running_not_light_ + 1 >= workers_;
+}
+
+bool Scheduler::light_is_due(const Stream& stream) const {
+    const Runnable* light = stream.queue.head(Lane::kLight);
+    return light != nullptr && latest_start(stream, *light) <= 0;
+}
+
+Scheduler::Entry* Scheduler::least_served(bool with_due_light) {
+    Entry* chosen = nullptr;
+    for (Entry& entry : streams_) {
+        const Stream& stream = entry.second;
+        if (stream.queue.empty() || (with_due_light && !light_is_due(stream))) continue;
+        if (chosen == nullptr || stream.served_ns < chosen->second.served_ns) chosen = &entry;
     }
+    return chosen;
+}
+
+std::optional<Pick> Scheduler::pick() {
+    Entry* chosen = least_served(false);
     if (chosen == nullptr) return std::nullopt;
-    Lane lane = *best_lane(*chosen);
-    Pick pick{chosen_id, lane, chosen->queue.take(lane)};
-    chosen->served_ns += pick.runnable.predicted_ns;
+    level_ns_ = std::max(level_ns_, chosen->second.served_ns);
+    if (last_worker() && *best_lane(chosen->second) != Lane::kLight) {
+        // The rule holds across streams too; who is passed over stays the least served and comes next.
+        if (Entry* light = least_served(true)) chosen = light;
+    }
+    auto& [id, stream] = *chosen;
+    Lane lane = *best_lane(stream);
+    Pick pick{id, lane, stream.queue.take(lane)};
+    stream.served_ns += pick.runnable.predicted_ns;
     if (lane != Lane::kLight) ++running_not_light_;
     return pick;
 }

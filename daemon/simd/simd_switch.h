@@ -1,6 +1,6 @@
 // The one switch that turns SIMD off: SPEEDYLOADER_SIMD=off in the environment of the process.
 //
-// Called by whatever is about to run a SIMD kernel (Resampler, FastScaler, make_normalize_table), so that no
+// Called by whatever is about to run a SIMD kernel (Resampler, make_normalize_table), so that no
 // main program has to remember it. Thread-safe: the environment is read once, at the first call. Cannot fail;
 // any other value leaves SIMD on.
 #pragma once

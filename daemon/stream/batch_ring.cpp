@@ -88,8 +88,8 @@ void BatchRing::publish(const sl_shm_descriptor& descriptor) {
     if (sl_shm_load_relaxed_u32(&return_page()->wants_event) != 0) ring_event();
 }
 
-void BatchRing::publish_batch(std::uint32_t slot, std::uint64_t epoch, std::uint64_t batch, std::uint64_t step,
-                              std::uint32_t count) {
+void BatchRing::publish_batch(std::uint32_t slot, std::uint64_t epoch, std::uint64_t batch,
+                              std::uint64_t step, std::uint32_t count) {
     set_slot(slot, SL_SLOT_LEASED);
     ++leased_;
     sl_shm_descriptor descriptor{};
@@ -122,7 +122,9 @@ void BatchRing::close() {
     ring_event();
 }
 
-void BatchRing::ring_event() { ring(event_.get()); }
+void BatchRing::ring_event() {
+    ring(event_.get());
+}
 
 bool BatchRing::collect_returns() {
     if (leased_ == 0) return false;

@@ -1,10 +1,10 @@
 // The daemon's side of a batch ring: slots, descriptors, leases.
 //
-// Owned by the conductor thread (assembler threads write into slots that it handed to them). A published batch
-// is leased to the client at once; the lease (boot id, slot, generation) ends when the client's return page
-// shows that generation for that slot, in any order. The return page is the client's to garble: each word is
-// copied once and counts only if this table, which is private memory, says that the slot is leased with just
-// that generation. So a hostile client can end its own leases early or never, and nothing else.
+// Owned by the conductor thread (assembler threads write into slots that it handed to them). A published
+// batch is leased to the client at once; the lease (boot id, slot, generation) ends when the client's return
+// page shows that generation for that slot, in any order. The return page is the client's to garble: each
+// word is copied once and counts only if this table, which is private memory, says that the slot is leased
+// with just that generation. So a hostile client can end its own leases early or never, and nothing else.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,9 @@
 namespace sl {
 
 // Adds to a statistics word: one writer (the conductor), readers elsewhere see each word whole.
-inline void count(std::uint64_t& word, std::uint64_t by = 1) { sl_shm_store_relaxed_u64(&word, word + by); }
+inline void count(std::uint64_t& word, std::uint64_t by = 1) {
+    sl_shm_store_relaxed_u64(&word, word + by);
+}
 
 struct RingIdentity {
     std::uint64_t boot_id = 0;

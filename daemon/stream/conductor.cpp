@@ -19,12 +19,17 @@ std::uint32_t max_opening() {
     return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(limit.rlim_cur / 4, 8, kMost));
 }
 
-unsigned assembler_threads(std::uint32_t workers) { return std::clamp(workers / 4, 1U, 8U); }
+unsigned assembler_threads(std::uint32_t workers) {
+    return std::clamp(workers / 4, 1U, 8U);
+}
 
 }  // namespace
 
 Conductor::Conductor(EventLoop& loop, const ConductorOptions& options)
-    : loop_(loop), options_(options), budget_(options.memory_bytes), scheduler_(options.workers),
+    : loop_(loop),
+      options_(options),
+      budget_(options.memory_bytes),
+      scheduler_(options.workers),
       max_opening_(max_opening()) {}
 
 Result<std::unique_ptr<Conductor>> Conductor::create(EventLoop& loop, const ConductorOptions& options) {
@@ -70,17 +75,20 @@ Conductor::~Conductor() {
     assembler_.reset();  // no row is written any more
     reader_.reset();     // waits for reads in flight: the arena outlives them
     for (auto& [id, stream] : streams_) {
-        for (Task* task : tasks_.of(stream.get())) close_file(*task);
+        for (Task* task : tasks_.of(stream.get()))
+            close_file(*task);
         stream->ring().close();
     }
 }
 
-Result<Stream*> Conductor::open(const Spec& spec, std::shared_ptr<const Dataset> dataset, std::uint32_t slots) {
+Result<Stream*> Conductor::open(const Spec& spec, std::shared_ptr<const Dataset> dataset,
+                                std::uint32_t slots) {
     RingIdentity identity{.boot_id = options_.boot_id, .stream_id = next_stream_id_};
     auto created = Stream::create(spec, std::move(dataset), identity, slots, budget_);
     if (!created) return std::unexpected(std::move(created).error());
     Stream* stream = created->get();
-    if (auto added = loop_.add(stream->ring().wake_fd(), [stream](std::uint32_t) { quiet(stream->ring().wake_fd()); });
+    if (auto added =
+            loop_.add(stream->ring().wake_fd(), [stream](std::uint32_t) { quiet(stream->ring().wake_fd()); });
         !added) {
         return std::unexpected(added.error());
     }
@@ -111,6 +119,7 @@ void Conductor::close(Stream* stream) {
         }
     }
     scheduler_.remove_stream(stream->id());
+    rows_urgent_ = true;  // rows of its that nobody completes any more
     needs_sweep_ = true;
 }
 
@@ -118,11 +127,13 @@ bool Conductor::collect() {
     bool any = workers_->reap();
     reads_.clear();
     any |= reader_->reap(reads_) > 0;
-    for (const ReadCompletion& completion : reads_) on_read_completion(completion);
+    for (const ReadCompletion& completion : reads_)
+        on_read_completion(completion);
     rows_.clear();
     assembler_->reap(rows_);
     any |= !rows_.empty();
-    for (std::uint64_t tag : rows_) on_row(tag);
+    for (std::uint64_t tag : rows_)
+        on_row(tag);
     for (auto& [id, stream] : streams_) {
         if (!stream->flow.closing) any |= stream->ring().collect_returns();
     }
@@ -141,7 +152,7 @@ void Conductor::turn() {
         reader_->flush();
         dispatch();
         workers_->flush();
-        assembler_->flush();
+        flush_rows();
         if (needs_sweep_) sweep();
     } while (collect());
 }
@@ -161,7 +172,9 @@ bool Conductor::before_sleep() {
     return true;
 }
 
-void Conductor::after_sleep() { set_sleeping(false); }
+void Conductor::after_sleep() {
+    set_sleeping(false);
+}
 
 void Conductor::close_file(Task& task) {
     if (task.fd < 0) return;

@@ -1,9 +1,9 @@
 // The conductor: moves every task of every stream from the plan to a row of a batch.
 //
-// One per daemon, on the event loop's thread; it owns the tasks, the reader, the input arena, the workers, the
-// scheduler and the assembler, and is the only one that changes their state. It never blocks: readers, workers
-// and assembler threads answer through their rings and event descriptors, and turn() does all that can be done
-// now. What each step means is told in docs/how-a-sample-travels.md.
+// One per daemon, on the event loop's thread; it owns the tasks, the reader, the input arena, the workers,
+// the scheduler and the assembler, and is the only one that changes their state. It never blocks: readers,
+// workers and assembler threads answer through their rings and event descriptors, and turn() does all that
+// can be done now. What each step means is told in docs/how-a-sample-travels.md.
 #pragma once
 
 #include <map>
@@ -79,6 +79,7 @@ class Conductor {
     // output.cpp: done -> row -> batch
     void finish(Task& task);
     void assemble(Task& task);
+    void flush_rows();
     void on_row(std::uint64_t tag);
     void advance(Stream& stream);
     void stop_all(const Error& error);
@@ -105,6 +106,7 @@ class Conductor {
     std::uint64_t next_stream_id_ = 1;
     std::uint32_t max_opening_;
     bool needs_sweep_ = false;
+    bool rows_urgent_ = false;
     std::vector<ReadCompletion> reads_;
     std::vector<std::uint64_t> rows_;
 };

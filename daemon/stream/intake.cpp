@@ -146,8 +146,8 @@ void Conductor::on_read(Task& task, const ReadCompletion& completion) {
     if (completion.error != 0) return give_up(errno_error("cannot read the file", completion.error));
     if (completion.bytes < task.bytes) {
         return give_up({SampleErrorKind::kTruncated,
-                        "the file became shorter while it was read: " + std::to_string(completion.bytes) + " of " +
-                            std::to_string(task.bytes) + " bytes",
+                        "the file became shorter while it was read: " + std::to_string(completion.bytes) +
+                            " of " + std::to_string(task.bytes) + " bytes",
                         static_cast<std::int64_t>(completion.bytes), 0});
     }
     make_runnable(task);

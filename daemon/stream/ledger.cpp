@@ -53,7 +53,8 @@ const EpochAccount& Ledger::close_epoch(std::uint64_t epoch) {
 
 std::vector<std::pair<std::uint64_t, EpochAccount>> Ledger::accounts() const {
     std::vector<std::pair<std::uint64_t, EpochAccount>> all;
-    for (const auto& [epoch, entry] : accounts_) all.emplace_back(epoch, entry.account);
+    for (const auto& [epoch, entry] : accounts_)
+        all.emplace_back(epoch, entry.account);
     return all;
 }
 

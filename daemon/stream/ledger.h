@@ -45,8 +45,8 @@ class Ledger {
     void delivered(std::uint64_t epoch, std::uint64_t id);
     void substituted(std::uint64_t epoch) { ++accounts_[epoch].account.substituted; }
     void padding(std::uint64_t epoch) { ++accounts_[epoch].account.padding; }
-    // `planned`: the failing sample held a planned place (not a substitute's or a repeat's). Returns an index for
-    // set_substitute, or -1 once there are too many to keep.
+    // `planned`: the failing sample held a planned place (not a substitute's or a repeat's). Returns an index
+    // for set_substitute, or -1 once there are too many to keep.
     std::int64_t failed(Failure failure, bool planned);
     void set_substitute(std::int64_t index, std::uint64_t id);
     // Closes the account and gives the epoch's memory back.

@@ -29,17 +29,17 @@ std::string describe_bytes(std::uint64_t bytes) {
 Result<MemoryBudget::Share> MemoryBudget::reserve(std::uint64_t bytes, std::string_view what) {
     std::uint64_t left = total_ - reserved_;
     if (bytes > left) {
-        return fail(Status::kBudget, std::string(what) + " needs " + describe_bytes(bytes) + " of shared memory, but " +
-                                         describe_bytes(left) + " of the daemon's budget of " +
-                                         describe_bytes(total_) +
-                                         " are available: make the batch or the number of slots smaller, or raise "
-                                         "the budget (speedyloaderd --memory)");
+        return fail(Status::kBudget,
+                    std::string(what) + " needs " + describe_bytes(bytes) + " of shared memory, but " +
+                        describe_bytes(left) + " of the daemon's budget of " + describe_bytes(total_) +
+                        " are available: make the batch or the number of slots smaller, or raise "
+                        "the budget (speedyloaderd --memory)");
     }
     std::uint64_t machine = available_memory();
     if (bytes > machine) {
         return fail(Status::kBudget, std::string(what) + " needs " + describe_bytes(bytes) +
-                                         " of shared memory, but the machine has only " + describe_bytes(machine) +
-                                         " available");
+                                         " of shared memory, but the machine has only " +
+                                         describe_bytes(machine) + " available");
     }
     reserved_ += bytes;
     return Share(this, bytes);

@@ -1,8 +1,8 @@
 // One budget for all shared memory of the daemon: bytes are reserved here before a segment is made.
 //
-// Owned by the conductor thread. Too much is a clear error with the numbers needed and available, both against
-// the configured budget and against what the machine still has (a memfd's reservation would else be met by the
-// kernel's memory killer instead of an error).
+// Owned by the conductor thread. Too much is a clear error with the numbers needed and available, both
+// against the configured budget and against what the machine still has (a memfd's reservation would else be
+// met by the kernel's memory killer instead of an error).
 #pragma once
 
 #include <cstdint>

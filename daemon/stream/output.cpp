@@ -17,6 +17,15 @@ void Conductor::assemble(Task& task) {
     }
     task.state = TaskState::kAssembling;
     assembler_->submit(stream.row_job(task, TaskTable::tag(task)));
+    rows_urgent_ |= stream.fully_placed(task);
+}
+
+// A thread is woken for several rows at once, unless a batch waits for nothing but these rows.
+void Conductor::flush_rows() {
+    constexpr std::size_t kRowsPerWake = 8;
+    if (!rows_urgent_ && assembler_->pending() < kRowsPerWake) return;
+    rows_urgent_ = false;
+    assembler_->flush();
 }
 
 void Conductor::on_row(std::uint64_t tag) {

@@ -4,7 +4,8 @@ namespace sl {
 
 SampleSlots::SampleSlots(Segment segment, std::uint64_t slot_bytes, const SlotCounts& counts)
     : segment_(std::move(segment)), slot_bytes_(slot_bytes), counts_(counts) {
-    for (std::uint32_t slot = counts.total(); slot-- > 0;) free_[owner(slot)].push_back(slot);
+    for (std::uint32_t slot = counts.total(); slot-- > 0;)
+        free_[owner(slot)].push_back(slot);
 }
 
 std::size_t SampleSlots::owner(std::uint32_t slot) const {
@@ -25,7 +26,9 @@ std::optional<std::uint32_t> SampleSlots::acquire(Lane lane, bool due) {
     return slot;
 }
 
-void SampleSlots::release(std::uint32_t slot) { free_[owner(slot)].push_back(slot); }
+void SampleSlots::release(std::uint32_t slot) {
+    free_[owner(slot)].push_back(slot);
+}
 
 const std::uint8_t* SampleSlots::data(std::uint32_t slot) const {
     return reinterpret_cast<const std::uint8_t*>(segment_.data() + offset(slot));

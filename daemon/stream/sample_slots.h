@@ -34,7 +34,9 @@ class SampleSlots {
     [[nodiscard]] const std::uint8_t* data(std::uint32_t slot) const;
     [[nodiscard]] const Segment& segment() const { return segment_; }
     [[nodiscard]] std::uint32_t held(Lane lane) const;
-    [[nodiscard]] std::uint32_t capacity(Lane lane) const { return counts_.lanes[static_cast<std::size_t>(lane)]; }
+    [[nodiscard]] std::uint32_t capacity(Lane lane) const {
+        return counts_.lanes[static_cast<std::size_t>(lane)];
+    }
 
   private:
     [[nodiscard]] std::size_t owner(std::uint32_t slot) const;  // lane index, or kLanes for the reserve

@@ -4,14 +4,9 @@
 #include <chrono>
 #include <utility>
 
-#include "shm/socket.h"
-
 namespace sl {
 
 namespace {
-
-// The failure rate says something only once enough samples have been asked for.
-constexpr std::uint64_t kRateNeedsSamples = 1000;
 
 std::uint64_t now_ns() {
     return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
@@ -24,7 +19,10 @@ Result<BatchPlan> plan_epoch(const Spec& spec, std::uint64_t samples, std::uint6
 }  // namespace
 
 Stream::Stream(const Spec& spec, std::shared_ptr<const Dataset> dataset, const RingIdentity& identity)
-    : spec_(spec), dataset_(std::move(dataset)), identity_(identity), predictor_(spec.pipeline),
+    : spec_(spec),
+      dataset_(std::move(dataset)),
+      identity_(identity),
+      predictor_(spec.pipeline),
       ledger_(identity.samples) {
     make_normalize_table(spec_.pipeline, table_);
 }
@@ -69,7 +67,8 @@ const BatchPlan& Stream::plan(std::uint64_t epoch) {
         const BatchPlan& made = found->second;
         std::uint64_t last = made.batches() - 1;  // only the last batch can hold repeats
         std::uint64_t planned = last * made.members(0);
-        for (std::uint32_t i = 0; i < made.members(last); ++i) planned += made.member(last, i).repeat ? 0 : 1;
+        for (std::uint32_t i = 0; i < made.members(last); ++i)
+            planned += made.member(last, i).repeat ? 0 : 1;
         ledger_.plan_epoch(epoch, planned, made.left_out());
     }
     return found->second;
@@ -115,7 +114,8 @@ bool Stream::open_outputs() {
             if (!std::exchange(ring_full_, true)) ring_full_since_ns_ = now_ns();
             return any;
         }
-        if (std::exchange(ring_full_, false)) count(ring_.stats().ring_full_ns, now_ns() - ring_full_since_ns_);
+        if (std::exchange(ring_full_, false))
+            count(ring_.stats().ring_full_ns, now_ns() - ring_full_since_ns_);
         Output output;
         output.step = next_output_step_++;
         output.epoch = epoch;
@@ -163,7 +163,14 @@ bool Stream::place(Task& task) {
     return true;
 }
 
-std::vector<std::uint32_t> Stream::take_waiting() { return std::exchange(waiting_, {}); }
+bool Stream::fully_placed(const Task& task) const {
+    const Output& output = outputs_[task.output_step - outputs_.front().step];
+    return output.filled == output.count;
+}
+
+std::vector<std::uint32_t> Stream::take_waiting() {
+    return std::exchange(waiting_, {});
+}
 
 RowJob Stream::row_job(const Task& task, std::uint64_t tag) {
     const Output& output = outputs_[task.output_step - outputs_.front().step];
@@ -176,8 +183,12 @@ RowJob Stream::row_job(const Task& task, std::uint64_t tag) {
     job.tag = tag;
     job.sample = task.placeholder ? nullptr : slots_.data(task.slot);
     job.table = &table_;
-    job.target = {ring_.tensor(output.slot, 0) + row * layout.image_row_bytes, spec_.pipeline.height,
-                  spec_.pipeline.width, spec_.pipeline.channels, spec_.dtype, spec_.layout};
+    job.target = {ring_.tensor(output.slot, 0) + row * layout.image_row_bytes,
+                  spec_.pipeline.height,
+                  spec_.pipeline.width,
+                  spec_.pipeline.channels,
+                  spec_.dtype,
+                  spec_.layout};
     job.fields.label = field(1, static_cast<std::int64_t*>(nullptr));
     job.fields.sample_id = field(2, static_cast<std::uint64_t*>(nullptr));
     job.fields.valid = field(3, static_cast<std::uint8_t*>(nullptr));
@@ -220,108 +231,6 @@ void Stream::row_failed(const Task& task, const SampleError& error) {
     }
     --output.left;
     finish_step(task.step);
-}
-
-sl_shm_stream_error Stream::sample_error(const Task& task, const SampleError& error) const {
-    sl_shm_stream_error out{};
-    out.status = static_cast<std::int32_t>(Status::kSample);
-    out.sample_kind = static_cast<std::uint32_t>(error.kind);
-    out.sample_id = task.sample_id;
-    out.offset = error.offset;
-    out.os_errno = error.os_errno;
-    out.epoch = task.epoch;
-    out.batch = task.batch;
-    copy_text(out.path, task.path);
-    copy_text(out.message, error.message);
-    return out;
-}
-
-void Stream::record_failure(Task& task, const SampleError& error) {
-    ++task.failures;
-    bool planned = task.sample_id == task.planned.id && !task.planned.repeat;
-    task.failure_index = ledger_.failed(
-        {task.sample_id, task.path, error, task.epoch, task.batch, task.row, -1}, planned);
-    count(ring_.stats().failed);
-}
-
-bool Stream::over_budget(const Output& output) {
-    failures_ += output.failures;
-    asked_ += output.count;
-    if (output.failures == 0) return false;
-    bool too_many = failures_ > spec_.max_failures;
-    bool too_often = asked_ >= kRateNeedsSamples &&
-                     static_cast<double>(failures_) > spec_.max_rate * static_cast<double>(asked_);
-    return too_many || too_often;
-}
-
-void Stream::account(const Output& output) {
-    std::uint64_t valid = 0;
-    std::uint64_t substituted = 0;
-    for (const Row& row : output.rows) {
-        if (row.counts) ledger_.delivered(output.epoch, row.id);
-        if (row.substitute) {
-            ledger_.substituted(output.epoch);
-            ++substituted;
-        }
-        if (row.padding) ledger_.padding(output.epoch);
-        valid += row.valid ? 1 : 0;
-    }
-    count(ring_.stats().batches);
-    count(ring_.stats().samples, valid);
-    count(ring_.stats().substituted, substituted);
-}
-
-void Stream::end_epoch(std::uint64_t epoch, std::uint64_t step) {
-    const EpochAccount& closed = ledger_.close_epoch(epoch);
-    plans_.erase(epoch);
-    if (closed.missing != 0 || closed.repeated != 0) {
-        stop({Status::kInternal,
-              "audit of epoch " + std::to_string(epoch) + " failed: " + std::to_string(closed.missing) +
-                  " samples missing, " + std::to_string(closed.repeated) + " repeated",
-              0});
-        return;
-    }
-    ring_.publish_state(SL_DESCRIPTOR_END_OF_EPOCH, epoch, step);
-    if (epoch + 1 == spec_.epochs) ring_.publish_state(SL_DESCRIPTOR_END, epoch, step);
-}
-
-void Stream::publish_output(Output& output) {
-    if (over_budget(output)) {
-        stop({Status::kTooManyFailures,
-              std::to_string(failures_) + " of " + std::to_string(asked_) +
-                  " samples could not be delivered; errors.max_failures is " + std::to_string(spec_.max_failures) +
-                  " and errors.max_rate " + std::to_string(spec_.max_rate) + " (the report names each)",
-              0});
-        return;
-    }
-    if (output.error) {
-        stopped_ = true;
-        ring_.publish_error(*output.error, output.step);
-        return;
-    }
-    account(output);
-    ring_.publish_batch(output.slot, output.epoch, output.batch, output.step, output.count);
-    if (output.batch + 1 == identity_.batches_per_epoch) end_epoch(output.epoch, output.step + 1);
-}
-
-void Stream::publish() {
-    while (!stopped_ && !outputs_.empty() && outputs_.front().left == 0) {
-        publish_output(outputs_.front());
-        outputs_.pop_front();
-    }
-}
-
-void Stream::stop(const Error& error) {
-    if (std::exchange(stopped_, true)) return;
-    sl_shm_stream_error out{};
-    out.status = static_cast<std::int32_t>(error.status);
-    out.os_errno = error.os_errno;
-    out.offset = kNoOffset;
-    std::uint64_t step = outputs_.empty() ? next_output_step_ : outputs_.front().step;
-    out.epoch = step / identity_.batches_per_epoch;
-    out.batch = step % identity_.batches_per_epoch;
-    copy_text(out.message, error.message);
-    ring_.publish_error(out, step);
 }
 
 }  // namespace sl

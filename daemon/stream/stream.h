@@ -48,6 +48,8 @@ class Stream {
     // take_waiting() once an output has been opened.
     bool place(Task& task);
     std::vector<std::uint32_t> take_waiting();
+    // Whether every row of the output that a placed task belongs to has been given away.
+    [[nodiscard]] bool fully_placed(const Task& task) const;
     // The row job for a task that place() has accepted.
     RowJob row_job(const Task& task, std::uint64_t tag);
     // A row is written.
@@ -81,8 +83,8 @@ class Stream {
 
     // The conductor's own notes about this stream.
     struct Flow {
-        std::uint32_t tasks = 0;    // in the table
-        std::uint32_t opening = 0;  // tasks that hold, or wait for, a descriptor
+        std::uint32_t tasks = 0;                        // in the table
+        std::uint32_t opening = 0;                      // tasks that hold, or wait for, a descriptor
         std::array<std::uint32_t, kLanes> in_memory{};  // reading or runnable, by lane
         // Tasks whose size is known and that wait for a slot and an input buffer, in plan order.
         std::array<std::set<std::pair<std::pair<std::uint64_t, std::uint32_t>, std::uint32_t>>, kLanes> sized;

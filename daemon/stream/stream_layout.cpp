@@ -9,11 +9,13 @@ namespace sl {
 
 namespace {
 
-constexpr std::uint32_t kDefaultSlots = 4;        // enough to hide a batch's worth of jitter on each side
-constexpr std::uint32_t kSmallBatchSlots = 16;    // batches under kSmallBatch cost little and come quickly
+constexpr std::uint32_t kDefaultSlots = 4;      // enough to hide a batch's worth of jitter on each side
+constexpr std::uint32_t kSmallBatchSlots = 16;  // batches under kSmallBatch cost little and come quickly
 constexpr std::uint64_t kSmallBatch = 2U << 20;
 
-std::uint64_t align(std::uint64_t value, std::uint64_t border) { return (value + border - 1) / border * border; }
+std::uint64_t align(std::uint64_t value, std::uint64_t border) {
+    return (value + border - 1) / border * border;
+}
 
 std::uint64_t element_bytes(std::uint32_t dtype) {
     switch (dtype) {
@@ -86,7 +88,9 @@ Result<StreamLayout> plan_layout(const Spec& spec, std::uint32_t slots) {
     StreamLayout layout;
     layout.batch_size = spec.batch.size;
     add_tensors(spec, layout);
-    layout.slot_count = slots != 0 ? slots : layout.slot_bytes <= kSmallBatch ? kSmallBatchSlots : kDefaultSlots;
+    layout.slot_count = slots != 0                         ? slots
+                        : layout.slot_bytes <= kSmallBatch ? kSmallBatchSlots
+                                                           : kDefaultSlots;
 
     // Unread descriptors: at most one batch a slot, an end of epoch after each, the end and an error.
     layout.ring_capacity = std::bit_ceil(2 * layout.slot_count + 4);

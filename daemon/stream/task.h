@@ -22,7 +22,16 @@ namespace sl {
 
 class Stream;
 
-enum class TaskState : std::uint8_t { kFree, kOpening, kSized, kReading, kRunnable, kDecoding, kDone, kAssembling };
+enum class TaskState : std::uint8_t {
+    kFree,
+    kOpening,
+    kSized,
+    kReading,
+    kRunnable,
+    kDecoding,
+    kDone,
+    kAssembling
+};
 
 struct Task {
     TaskState state = TaskState::kFree;

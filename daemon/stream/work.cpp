@@ -1,8 +1,8 @@
 // Second leg of the conductor's way: runnable -> worker -> done, and what can go wrong there.
 #include <spdlog/spdlog.h>
 
-#include <csignal>
 #include <cmath>
+#include <csignal>
 
 #include "daemon/stream/conductor.h"
 

@@ -12,7 +12,9 @@ namespace {
 // The daemon's end is noticed by the kernel (parent-death signal, socket); this only bounds each wait.
 constexpr std::chrono::seconds kLongestSleep{1};
 
-Error gone() { return {Status::kDisconnected, "the daemon has gone", 0}; }
+Error gone() {
+    return {Status::kDisconnected, "the daemon has gone", 0};
+}
 
 bool inside(std::uint64_t offset, std::uint64_t bytes, std::uint64_t size) {
     return offset <= size && bytes <= size - offset;
@@ -23,7 +25,8 @@ Result<Attachment> Attachment::attach(UniqueFd socket) {
     Attachment attachment;
     attachment.socket_ = std::move(socket);
     if (auto said = attachment.say_hello(); !said) return std::unexpected(said.error());
-    while (attachment.input_.data() == nullptr || attachment.channel_.data() == nullptr || !attachment.wake_) {
+    while (attachment.input_.data() == nullptr || attachment.channel_.data() == nullptr ||
+           !attachment.wake_) {
         if (auto ready = attachment.wait_readable(); !ready) return std::unexpected(ready.error());
         if (auto read = attachment.read_messages(); !read) return std::unexpected(read.error());
     }

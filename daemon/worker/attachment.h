@@ -1,7 +1,7 @@
 // A worker's ties to the daemon: its socket, its channel, the segments it may touch.
 //
-// Used by the job loop, on the process's only thread. Everything the worker can reach is what the daemon sent:
-// input bytes read-only, the sample segments of the streams it serves, its own channel.
+// Used by the job loop, on the process's only thread. Everything the worker can reach is what the daemon
+// sent: input bytes read-only, the sample segments of the streams it serves, its own channel.
 #pragma once
 
 #include <map>

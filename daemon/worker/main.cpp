@@ -8,6 +8,7 @@
 
 #include <cstdio>
 #include <ctime>
+#include <string_view>
 
 #include "daemon/worker/attachment.h"
 #include "daemon/worker/decode/generic.h"
@@ -55,7 +56,8 @@ sl_shm_completion work(const Attachment& attachment, const sl_shm_job& job, Exec
     auto input = attachment.input(job.input_offset, job.input_bytes);
     auto output = stream != nullptr ? Attachment::output(*stream, job.output_offset) : std::span<std::byte>();
     if (input.empty() || output.empty()) {
-        set_error(completion, {SampleErrorKind::kIo, "the daemon gave a job outside its segments", kNoOffset, 0});
+        set_error(completion,
+                  {SampleErrorKind::kIo, "the daemon gave a job outside its segments", kNoOffset, 0});
         return completion;
     }
 #ifdef SL_TEST_HOOKS
@@ -78,6 +80,13 @@ int complain(const Error& error) {
     return 1;
 }
 
+// For `speedyloaderd --version`: the daemon links no codec, so it asks.
+int list_codecs() {
+    if (auto started = start_codecs(); !started) return complain(started.error());
+    std::printf("%s\n", describe_codecs().c_str());
+    return 0;
+}
+
 int run() {
     // A daemon that dies takes its workers along; if it was gone before this line, so are we.
     pid_t daemon = ::getppid();
@@ -98,4 +107,7 @@ int run() {
 }  // namespace
 }  // namespace sl
 
-int main() { return sl::run(); }
+int main(int argc, char** argv) {
+    if (argc == 2 && std::string_view(argv[1]) == "--codecs") return sl::list_codecs();
+    return sl::run();
+}

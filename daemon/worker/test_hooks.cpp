@@ -11,7 +11,8 @@ namespace sl {
 
 void run_test_hooks(std::span<const std::byte> file) {
     constexpr std::string_view kAbort = "SL-TEST-ABORT";
-    if (file.size() >= kAbort.size() && std::memcmp(file.data(), kAbort.data(), kAbort.size()) == 0) std::abort();
+    if (file.size() >= kAbort.size() && std::memcmp(file.data(), kAbort.data(), kAbort.size()) == 0)
+        std::abort();
     static const char* delay = std::getenv("SPEEDYLOADER_TEST_DELAY_US");
     if (delay == nullptr) return;
     static std::minstd_rand random(static_cast<unsigned>(::getpid()));

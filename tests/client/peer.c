@@ -84,7 +84,7 @@ void peer_start(peer* one, const segment* memory) {
     if (one->major == 0) one->major = SL_SHM_MAJOR;
     one->closes = 0;
     one->connection = -1;
-    snprintf(one->path, sizeof one->path, "/tmp/sl-peer-%d.sock", (int)getpid());
+    snprintf(one->path, sizeof one->path, "sl-peer-%d.sock", (int)getpid());
     unlink(one->path);
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     strcpy(address.sun_path, one->path);

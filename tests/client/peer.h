@@ -10,7 +10,7 @@
 #include "segment.h"
 
 typedef struct peer {
-    char path[64]; /* of its socket */
+    char path[64]; /* of its socket, in the current folder */
     int listener;
     pthread_t thread;
     const segment* memory; /* what OPEN is answered with */

@@ -34,7 +34,7 @@ struct Picture {
     std::vector<std::uint8_t> rgb;
 };
 
-Picture decode_whole(const std::vector<std::byte>& file) {
+Picture decode_whole(const std::vector<std::byte>& file, sl::Profile profile) {
     jpeg_decompress_struct library{};
     jpeg_error_mgr errors{};
     library.err = jpeg_std_error(&errors);
@@ -42,6 +42,8 @@ Picture decode_whole(const std::vector<std::byte>& file) {
     jpeg_mem_src(&library, reinterpret_cast<const unsigned char*>(file.data()), file.size());
     jpeg_read_header(&library, TRUE);
     library.out_color_space = JCS_RGB;
+    library.dct_method = profile == sl::Profile::kFast ? JDCT_IFAST : JDCT_ISLOW;
+    library.do_fancy_upsampling = profile == sl::Profile::kFast ? FALSE : TRUE;
     jpeg_start_decompress(&library);
     Picture picture{library.output_width, library.output_height, {}};
     const std::size_t stride = std::size_t{picture.width} * 3;
@@ -78,15 +80,16 @@ void expect_equal(const sl::Region& region, const Picture& whole, const Box& box
 }
 
 void compare_boxes(sl::Decoder& decoder, const std::vector<std::byte>& file, const std::string& name,
-                   int boxes, std::mt19937_64& random) {
-    const Picture whole = decode_whole(file);
+                   int boxes, std::mt19937_64& random, sl::Profile profile) {
+    const Picture whole = decode_whole(file, profile);
     for (int i = 0; i < boxes; ++i) {
         const Box box =
             i == 0 ? Box{0, 0, whole.width, whole.height} : random_box(random, whole.width, whole.height);
         const auto info = decoder.probe(file, kNoLimit);
         assert_true(info.has_value());
         assert_int_equal(info->width, whole.width);
-        const auto region = decoder.decode_region({.box = box});
+        const auto region = decoder.decode_region(
+            {.box = box, .profile = profile, .target_width = box.width, .target_height = box.height});
         assert_true(region.has_value());
         assert_int_equal(region->warnings, 0);
         expect_equal(*region, whole, box, name);
@@ -133,6 +136,12 @@ std::vector<JpegKind> all_kinds() {
         kinds.push_back(thin);
     }
     return kinds;
+}
+
+void compare_boxes(sl::Decoder& decoder, const std::vector<std::byte>& file, const std::string& name,
+                   int boxes, std::mt19937_64& random) {
+    compare_boxes(decoder, file, name, boxes, random, sl::Profile::kPillow);
+    compare_boxes(decoder, file, name + " (fast)", boxes, random, sl::Profile::kFast);
 }
 
 void a_region_of_any_coding_has_the_bytes_of_the_whole_cropped(void**) {

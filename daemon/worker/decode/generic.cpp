@@ -4,6 +4,10 @@
 #include <vips/vips.h>
 
 #include <algorithm>
+#include <cstdio>
+
+#include <jpeglib.h>
+
 #include <string>
 #include <utility>
 
@@ -35,11 +39,31 @@ SampleErrorKind kind_of(std::string_view message) {
     return SampleErrorKind::kCorrupt;
 }
 
-std::unexpected<SampleError> failure(ImageFormat format, std::size_t size) {
+// Whether a PNG stops before its end chunk, which libpng tells in the same words as damage inside. A chunk is
+// a length (big-endian), a name, so many bytes and a checksum.
+bool png_stops_early(std::span<const std::byte> bytes) {
+    constexpr std::size_t kSignature = 8;
+    constexpr std::size_t kAround = 12;
+    std::size_t at = kSignature;
+    while (at + kAround <= bytes.size()) {
+        std::size_t length = 0;
+        for (std::size_t i = 0; i < 4; ++i)
+            length = length << 8 | std::to_integer<std::size_t>(bytes[at + i]);
+        const std::string_view name(reinterpret_cast<const char*>(bytes.data()) + at + 4, 4);
+        if (length > bytes.size() - at - kAround) return true;
+        if (name == "IEND") return false;
+        at += kAround + length;
+    }
+    return true;
+}
+
+std::unexpected<SampleError> failure(ImageFormat format, std::span<const std::byte> bytes) {
     const std::string text = take_message();
-    const SampleErrorKind kind = kind_of(text);
+    const bool stops = format == ImageFormat::kPng && png_stops_early(bytes);
+    const SampleErrorKind kind = stops ? SampleErrorKind::kTruncated : kind_of(text);
     std::string message = std::string(to_string(format)) + ": " + text;
-    if (kind == SampleErrorKind::kTruncated) message += " (" + std::to_string(size) + " bytes present)";
+    if (kind == SampleErrorKind::kTruncated)
+        message += " (" + std::to_string(bytes.size()) + " bytes present)";
     return fail_sample(kind, std::move(message));
 }
 
@@ -175,6 +199,20 @@ Result<void> start_codecs() {
     return {};
 }
 
+std::string describe_codecs() {
+    std::string text = "jpeg (libjpeg API " + std::to_string(JPEG_LIB_VERSION) + ", libjpeg-turbo " +
+                       std::to_string(LIBJPEG_TURBO_VERSION_NUMBER / 1000000) + "." +
+                       std::to_string(LIBJPEG_TURBO_VERSION_NUMBER / 1000 % 1000) + "." +
+                       std::to_string(LIBJPEG_TURBO_VERSION_NUMBER % 1000) + "), bmp";
+    for (ImageFormat format : {ImageFormat::kPng, ImageFormat::kGif, ImageFormat::kWebp, ImageFormat::kTiff,
+                               ImageFormat::kPnm, ImageFormat::kHeic, ImageFormat::kAvif}) {
+        if (!is_linked(loader_for(format))) continue;
+        text += ", ";
+        text += to_string(format);
+    }
+    return text + " (libvips " + vips_version_string() + ")";
+}
+
 void GenericDecoder::CloseImage::operator()(_VipsImage* image) const {
     g_object_unref(image);
 }
@@ -189,14 +227,14 @@ void GenericDecoder::close() {
 SampleResult<ImageInfo> GenericDecoder::open(std::span<const std::byte> bytes, ImageFormat format) {
     close();
     format_ = format;
-    size_ = bytes.size();
+    bytes_ = bytes;
     if (!is_linked(loader_for(format))) {
         return fail_sample(SampleErrorKind::kUnsupportedFormat,
                            std::string(to_string(format)) + " is not decoded by this build");
     }
     vips_error_clear();
     image_.reset(load(bytes, format));
-    if (!image_) return failure(format, size_);
+    if (!image_) return failure(format, bytes_);
     if (const auto known = check_pixel_type(image_.get()); !known) {
         close();
         return std::unexpected(known.error());
@@ -229,7 +267,7 @@ SampleResult<Region> GenericDecoder::decode(const Box& box, std::uint32_t channe
     for (std::uint32_t top = 0; top < height; top += kRowsPerStrip) {
         const VipsRect rect{0, static_cast<int>(top), static_cast<int>(width),
                             static_cast<int>(std::min(kRowsPerStrip, height - top))};
-        if (!strip || vips_region_prepare(strip.get(), &rect) != 0) return failure(format_, size_);
+        if (!strip || vips_region_prepare(strip.get(), &rect) != 0) return failure(format_, bytes_);
         const std::uint32_t from = std::max(top, box.y);
         const std::uint32_t until = std::min(top + kRowsPerStrip, box.y + box.height);
         for (std::uint32_t y = from; y < until; ++y) {

@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "daemon/worker/decode/image.h"
 #include "shm/error.h"
@@ -28,6 +29,9 @@ namespace sl {
 // Starts libvips with its cache off and one thread. Once per process, before any GenericDecoder; a second
 // call does nothing. Fails with the library's sentence.
 Result<void> start_codecs();
+
+// The formats that this build decodes, with their libraries: "jpeg (libjpeg-turbo 2.1.5), png, ...".
+std::string describe_codecs();
 
 class GenericDecoder {
   public:
@@ -48,7 +52,7 @@ class GenericDecoder {
     };
     std::unique_ptr<_VipsImage, CloseImage> image_;
     ImageFormat format_ = ImageFormat::kUnknown;
-    std::size_t size_ = 0;
+    std::span<const std::byte> bytes_;
     Scratch rows_;
     Scratch narrow_;  // a row of a 16-bit picture as 8 bits
     Scratch colour_;  // a row on its way from RGB to grey

@@ -28,7 +28,7 @@ bool scale_span(Span source, std::uint32_t eighths, std::uint32_t target, Span& 
     const std::int64_t last = first + std::int64_t{source.length} * eighths;
     const std::int64_t start = (first + 3) / 8;
     const std::int64_t length = (last + 4) / 8 - start;
-    if (length < 1 || length < target) return false;
+    if (length < 1 || last - first < std::int64_t{8} * target) return false;
     const std::int64_t moved = std::abs(8 * (2 * start + length) - (first + last));  // sixteenths
     if (moved * 10 * target > 16 * length) return false;
     scaled = {static_cast<std::uint32_t>(start), static_cast<std::uint32_t>(length)};
@@ -110,8 +110,9 @@ void JpegDecoder::read_header(Plan& plan) {
 
 void JpegDecoder::choose_output(Plan& plan) {
     jpeg_decompress_struct& library = session_.library();
-    library.dct_method = JDCT_ISLOW;
-    library.do_fancy_upsampling = TRUE;
+    const bool fast = plan.request.profile == Profile::kFast;
+    library.dct_method = fast ? JDCT_IFAST : JDCT_ISLOW;
+    library.do_fancy_upsampling = fast ? FALSE : TRUE;
     if (library.num_components == 4) {
         library.out_color_space = JCS_CMYK;
         plan.region.ambiguous_colour = !library.saw_Adobe_marker;
@@ -121,7 +122,7 @@ void JpegDecoder::choose_output(Plan& plan) {
         library.out_color_space = JCS_RGB;
     }
     plan.box = plan.request.box;
-    if (plan.request.profile == Profile::kFast) {
+    if (fast) {
         library.scale_num = choose_scale(plan.request, plan.box);
         library.scale_denom = 8;
     }

@@ -11,10 +11,10 @@
 // the draw: a file without an end marker is decoded whole first; if the picture is complete it is delivered
 // with a warning, else it is `truncated`.
 //
-// Profile fast: shrinks to 1/2, 1/4 or 1/8 in the DCT domain where the box stays at least as large as its
-// target and is moved by no more than a tenth of an output pixel; elsewhere it is profile pillow. Other
-// factors are left out because libjpeg-turbo has no SIMD for them: they cost more than they save.
-// The quick DCT and plain chroma would save 4 and 1 percent (measured), which is not worth other pixels.
+// Profile fast: the quick DCT and plain chroma; and it shrinks to 1/2, 1/4 or 1/8 in the DCT domain where the
+// box stays at least as large as its target and is moved by no more than a tenth of an output pixel. Other
+// factors are left out because libjpeg-turbo has no SIMD for them: they cost more than they save. How far its
+// pixels are from profile pillow's is in docs/decisions/0003-profile-fast.md.
 #pragma once
 
 #include <cstddef>

@@ -31,8 +31,8 @@ std::uint8_t clip(std::int32_t sum) {
 }
 
 // One output byte: the definition that every faster way must equal.
-std::uint8_t weigh(const std::uint8_t* source, std::size_t step, const std::int32_t* weights,
-                   std::uint32_t count) {
+[[maybe_unused]] std::uint8_t weigh(const std::uint8_t* source, std::size_t step, const std::int32_t* weights,
+                                    std::uint32_t count) {
     std::int32_t sum = kRound;
     for (std::uint32_t i = 0; i < count; ++i)
         sum += source[i * step] * weights[i];

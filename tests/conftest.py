@@ -1,0 +1,86 @@
+"""Fixtures of the tests that run the whole program: real daemons, real photographs, pictures that are ids.
+
+Sets made once a session lie in a folder that any user may read, because some daemons run as somebody else.
+"""
+
+import pathlib
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+HERE = pathlib.Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE / "makers"), str(HERE / "reader")]
+
+import test_card  # noqa: E402
+from support.daemon import PROGRAMS, Daemons  # noqa: E402
+
+# Some workers here are made to abort: no core files.
+resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
+@pytest.fixture
+def daemons():
+    """Starts daemons and clients of one test, and checks that nothing of them is left."""
+    with Daemons() as made:
+        yield made
+
+
+@pytest.fixture
+def daemon(daemons):
+    """A daemon with two workers."""
+    return daemons.start()
+
+
+@pytest.fixture
+def open_folder():
+    """A temporary folder that every user may enter."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="sl-data"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def session_folder():
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="sl-sets"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def photos(session_folder):
+    """200 photographs of about 500 x 375 in 8 classes."""
+    folder = session_folder / "photos"
+    made = [PROGRAMS / "sl_make_photos", folder, "--count", "200", "--classes", "8", "--seed", "11"]
+    subprocess.run(made, check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def few_photos(photos, session_folder):
+    """40 of them, two classes."""
+    folder = session_folder / "few_photos"
+    for source in sorted(entry for entry in photos.iterdir() if entry.is_dir())[:2]:
+        (folder / source.name).mkdir(parents=True)
+        for photo in sorted(source.iterdir())[:20]:
+            shutil.copy(photo, folder / source.name / photo.name)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def id_set(session_folder):
+    """id_set(n): a folder of n pictures whose colour is their sample id."""
+    made = {}
+
+    def make(count):
+        if count not in made:
+            made[count] = session_folder / f"ids_{count}"
+            test_card.id_pictures(made[count], count, classes=min(count, 3), size=(2, 2))
+        return made[count]
+
+    return make

@@ -1,0 +1,36 @@
+"""Few descriptors are enough, in the daemon and in the client (LDR-11)."""
+
+import os
+import resource
+
+import pytest
+
+from support.capi import Client
+from support.specs import id_spec
+
+COUNT = 5000
+FEW = ["sh", "-c", 'ulimit -n 64 && exec "$@"', "sh"]
+
+
+@pytest.mark.parametrize("backend", ["uring", "threads"])
+def test_LDR_11_a_daemon_with_64_descriptors_finishes_5000_files(daemons, id_set, backend):
+    daemon = daemons.start("--io", backend, wrap=FEW)
+    assert resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE)[0] == 64
+    got = daemons.run(id_spec(id_set(COUNT), batch=64), daemon)
+    assert sorted(got["ids"][0]) == list(range(COUNT))
+    assert got["failed"] == 0
+
+
+def test_LDR_11_a_clients_descriptors_do_not_grow_with_the_batches_it_holds(daemon, id_set):
+    before = len(os.listdir("/proc/self/fd"))
+    with Client(daemon.socket) as client:
+        stream = client.open(id_spec(id_set(500), batch=4), slots=64)
+        held = [stream.next()[1] for _ in range(60)]
+        open_now = len(os.listdir("/proc/self/fd")) - before
+        assert open_now <= 8
+        for batch in reversed(held):
+            batch.release()
+        assert sum(1 for _ in stream.batches()) == 500 // 4 - 60
+        assert len(os.listdir("/proc/self/fd")) - before == open_now
+        stream.close()
+    assert len(os.listdir("/proc/self/fd")) == before

@@ -1,0 +1,200 @@
+"""The C API through ctypes, for the Python tests: what a client in C sees, down to the bytes of each tensor.
+
+One thread per handle, as the header says. Every status below zero is raised as Error with the record that
+sl_last_error has; Stream.next gives None for the end of an epoch. The library is the one below $SL_BUILD_DIR.
+"""
+
+import ctypes
+import json
+import os
+import pathlib
+
+DEFAULT_BUILD = pathlib.Path(__file__).parents[2] / "build" / "dev"
+BUILD = pathlib.Path(os.environ.get("SL_BUILD_DIR", DEFAULT_BUILD)).resolve()
+
+OK, END_OF_EPOCH, END, TIMEOUT = 0, 1, 2, 3
+NO_SPAWN = 1
+MAX_DIMS = 8
+WAIT_MS = 60_000
+
+
+class _Options(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_uint32), ("flags", ctypes.c_uint32), ("socket", ctypes.c_char_p),
+                ("program", ctypes.c_char_p), ("timeout_ms", ctypes.c_int64)]
+
+
+class _OpenOptions(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_uint32), ("slots", ctypes.c_uint32), ("level", ctypes.c_int32),
+                ("reserved", ctypes.c_uint32), ("timeout_ms", ctypes.c_int64)]
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_uint32), ("dtype", ctypes.c_int32), ("data", ctypes.c_void_p),
+                ("bytes", ctypes.c_uint64), ("ndim", ctypes.c_int32), ("device_type", ctypes.c_int32),
+                ("device_id", ctypes.c_int32), ("reserved", ctypes.c_uint32),
+                ("shape", ctypes.c_int64 * MAX_DIMS), ("strides", ctypes.c_int64 * MAX_DIMS)]
+
+
+class _StreamInfo(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_uint32), ("batch_size", ctypes.c_uint32),
+                ("batches_per_epoch", ctypes.c_uint64), ("samples", ctypes.c_uint64),
+                ("epochs", ctypes.c_uint64),
+                ("first_epoch", ctypes.c_uint64), ("slots", ctypes.c_uint32), ("level", ctypes.c_int32)]
+
+
+class _Error(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_uint32), ("code", ctypes.c_int32), ("os_errno", ctypes.c_int32),
+                ("sample_kind", ctypes.c_uint32), ("sample_id", ctypes.c_uint64), ("offset", ctypes.c_int64),
+                ("message", ctypes.c_char * 512), ("path", ctypes.c_char * 1024)]
+
+
+def _sized(kind, **values):
+    return kind(struct_size=ctypes.sizeof(kind), **values)
+
+
+def _load():
+    library = ctypes.CDLL(str(BUILD / "lib" / "libspeedyloader.so"))
+    library.sl_status_name.restype = ctypes.c_char_p
+    library.sl_sample_kind_name.restype = ctypes.c_char_p
+    library.sl_next.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p]
+    library.sl_open.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p,
+                                ctypes.c_void_p]
+    library.sl_free.argtypes = [ctypes.c_void_p]
+    return library
+
+
+class Error(Exception):
+    """A call's error: `code` ("SL_E_SAMPLE"), `kind` ("truncated", or "" if it is not one sample's), ..."""
+
+    def __init__(self, library):
+        record = _sized(_Error)
+        library.sl_last_error(ctypes.byref(record))
+        self.code = library.sl_status_name(record.code).decode()
+        self.kind = library.sl_sample_kind_name(record.sample_kind).decode() if record.sample_kind else ""
+        self.sample_id = record.sample_id
+        self.offset = record.offset
+        self.path = record.path.decode()
+        self.message = record.message.decode()
+        super().__init__(f"{self.code}: {self.message}")
+
+
+class Batch:
+    """A lease on a batch; release() ends it."""
+
+    def __init__(self, library, handle):
+        self._library = library
+        self._handle = handle
+
+    def raw(self, name):
+        """(dtype number, shape, bytes) of a tensor."""
+        tensor = _sized(_Tensor)
+        if self._library.sl_batch_tensor(self._handle, name.encode(), ctypes.byref(tensor)) != OK:
+            raise Error(self._library)
+        return tensor.dtype, tuple(tensor.shape[:tensor.ndim]), ctypes.string_at(tensor.data, tensor.bytes)
+
+    def array(self, name):
+        """A copy of a tensor as a NumPy array; bfloat16 as its 16 bits in uint16."""
+        import numpy
+
+        kinds = ["float32", "float16", "uint16", "uint8", "int64", "uint64", "int32"]
+        dtype, shape, data = self.raw(name)
+        return numpy.frombuffer(data, kinds[dtype]).reshape(shape)
+
+    def address(self, name):
+        tensor = _sized(_Tensor)
+        if self._library.sl_batch_tensor(self._handle, name.encode(), ctypes.byref(tensor)) != OK:
+            raise Error(self._library)
+        return tensor.data
+
+    def ids(self):
+        return memoryview(self.raw("sample_id")[2]).cast("Q").tolist()
+
+    def valid(self):
+        return list(self.raw("valid")[2])
+
+    def release(self):
+        if self._library.sl_batch_release(self._handle) != OK:
+            raise Error(self._library)
+
+
+class Stream:
+    def __init__(self, library, handle):
+        self._library = library
+        self._handle = handle
+        info = _sized(_StreamInfo)
+        library.sl_stream_get_info(handle, ctypes.byref(info))
+        self.samples = info.samples
+        self.batches_per_epoch = info.batches_per_epoch
+
+    def next(self, timeout_ms=WAIT_MS):
+        """(status, Batch or None)."""
+        batch = ctypes.c_void_p()
+        status = self._library.sl_next(self._handle, timeout_ms, ctypes.byref(batch))
+        if status < 0:
+            raise Error(self._library)
+        return status, Batch(self._library, batch) if status == OK else None
+
+    def batches(self):
+        """Every batch of every epoch; each is released when the next is asked for."""
+        while True:
+            status, batch = self.next()
+            assert status != TIMEOUT, f"no batch within {WAIT_MS} ms"
+            if status == END:
+                return
+            if batch is not None:
+                yield batch
+                batch.release()
+
+    def report(self):
+        text = ctypes.c_void_p()
+        if self._library.sl_stream_report(self._handle, ctypes.byref(text)) != OK:
+            raise Error(self._library)
+        return _document(self._library, text)
+
+    def close(self):
+        if self._library.sl_close(self._handle) != OK:
+            raise Error(self._library)
+
+
+class Client:
+    """A connection to the daemon at a socket; a context manager. Starts no daemon."""
+
+    def __init__(self, socket, program="test"):
+        self._library = _load()
+        options = _sized(_Options, flags=NO_SPAWN, socket=str(socket).encode(), program=program.encode(),
+                         timeout_ms=30_000)
+        handle = ctypes.c_void_p()
+        if self._library.sl_connect(ctypes.byref(options), ctypes.byref(handle)) != OK:
+            raise Error(self._library)
+        self._handle = handle
+
+    def open(self, spec, slots=0):
+        text = json.dumps(spec).encode()
+        options = _sized(_OpenOptions, slots=slots)
+        handle = ctypes.c_void_p()
+        status = self._library.sl_open(self._handle, text, len(text), ctypes.byref(options),
+                                       ctypes.byref(handle))
+        if status != OK:
+            raise Error(self._library)
+        return Stream(self._library, handle)
+
+    def status(self):
+        text = ctypes.c_void_p()
+        if self._library.sl_client_status(self._handle, ctypes.byref(text)) != OK:
+            raise Error(self._library)
+        return _document(self._library, text)
+
+    def disconnect(self):
+        self._library.sl_disconnect(self._handle)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.disconnect()
+
+
+def _document(library, text):
+    document = json.loads(ctypes.string_at(text.value).decode())
+    library.sl_free(text)
+    return document
