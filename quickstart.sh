@@ -83,8 +83,8 @@ main() {
     else
         have_wallpapers || install_packages ukui-wallpapers || exit 1
         build sl_make_photos || exit 1
-        folder=build/data/quickstart-256
-        run_quietly "$log" "making 256 photographs" "$programs/sl_make_photos" "$folder" --count 256 || exit 1
+        folder=build/data/quickstart
+        run_quietly "$log" "making 1,024 photographs" "$programs/sl_make_photos" "$folder" --count 1024 || exit 1
     fi
     env -u SPEEDYLOADER_SOCKET SPEEDYLOADER_PRIVATE_NAME="$name" "$programs/speedyctl" run "$folder" ||
         status=$?

@@ -90,7 +90,9 @@ Result<void> run(const Options& options) {
     spdlog::info("reading with {}", (*conductor)->reader().description());
 
     auto server = Server::create(**loop, **conductor, std::move(*listener),
-                                 {.socket_name = config.socket, .is_private = options.is_private});
+                                 {.socket_name = config.socket,
+                                  .worker_program = options.worker_program,
+                                  .is_private = options.is_private});
     if (!server) return std::unexpected(server.error());
     spdlog::info("ready");
     (*loop)->run();

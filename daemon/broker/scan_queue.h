@@ -1,4 +1,4 @@
-// Scans of datasets, off the conductor's thread.
+// Scans of datasets, off the conductor's thread; what a spec leaves to its pictures is filled in on the way.
 //
 // A scan blocks on directories, so each runs on a thread of its own; its result comes back to the loop's
 // thread. Destroying the queue waits for scans that are under way. Results whose asker has gone are dropped
@@ -6,8 +6,10 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -18,17 +20,23 @@ namespace sl {
 
 class ScanQueue {
   public:
-    using Found = Result<std::shared_ptr<const Dataset>>;
+    struct Scanned {
+        std::shared_ptr<const Dataset> dataset;
+        Spec spec;  // with the output's size, where the spec left it to the first picture
+    };
+    using Found = Result<Scanned>;
     using Done = std::function<void(Found)>;
 
-    static Result<std::unique_ptr<ScanQueue>> create(EventLoop& loop);
+    static Result<std::unique_ptr<ScanQueue>> create(EventLoop& loop, std::string worker_program);
     ~ScanQueue();
 
     // Calls `done` on the loop's thread.
     void scan(const Spec& spec, Done done);
 
   private:
-    explicit ScanQueue(EventLoop& loop) : loop_(loop) {}
+    ScanQueue(EventLoop& loop, std::string worker_program)
+        : loop_(loop), worker_program_(std::move(worker_program)) {}
+    [[nodiscard]] Found scan_now(Spec spec) const;
     void deliver();
 
     struct Answer {
@@ -37,6 +45,7 @@ class ScanQueue {
     };
 
     EventLoop& loop_;
+    const std::string worker_program_;
     UniqueFd event_;
     std::uint64_t next_id_ = 0;
     std::map<std::uint64_t, std::pair<std::thread, Done>> running_;  // loop's thread only

@@ -21,7 +21,7 @@ Server::Server(EventLoop& loop, Conductor& conductor, UniqueFd listener, ServerO
 Result<std::unique_ptr<Server>> Server::create(EventLoop& loop, Conductor& conductor, UniqueFd listener,
                                                ServerOptions options) {
     std::unique_ptr<Server> server(new Server(loop, conductor, std::move(listener), std::move(options)));
-    auto scans = ScanQueue::create(loop);
+    auto scans = ScanQueue::create(loop, server->options_.worker_program);
     if (!scans) return std::unexpected(scans.error());
     server->scans_ = std::move(*scans);
     auto added =

@@ -167,19 +167,18 @@ bool Session::on_open(const Packet& packet) {
     if (auto absolute = absolute_path(spec->path)) spec->path = *absolute;
     std::uint32_t slots = open->slots;
     // A scan may take long: the reply comes when it is done, if the session is still there.
-    context_.scans.scan(*spec, [this, alive = alive_, request, spec = *spec, slots](ScanQueue::Found found) {
-        if (*alive) start_stream(request, spec, slots, std::move(found));
+    context_.scans.scan(*spec, [this, alive = alive_, request, slots](ScanQueue::Found found) {
+        if (*alive) start_stream(request, slots, std::move(found));
     });
     return true;
 }
 
-void Session::start_stream(std::uint32_t request, const Spec& spec, std::uint32_t slots,
-                           ScanQueue::Found found) {
+void Session::start_stream(std::uint32_t request, std::uint32_t slots, ScanQueue::Found found) {
     if (!found) {
         reply_error(request, found.error());
         return;
     }
-    auto stream = context_.conductor.open(spec, std::move(*found), slots);
+    auto stream = context_.conductor.open(found->spec, std::move(found->dataset), slots);
     if (!stream) {
         reply_error(request, stream.error());
         return;

@@ -8,7 +8,9 @@
 
 #include <cstdio>
 #include <ctime>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "daemon/worker/attachment.h"
 #include "daemon/worker/decode/generic.h"
@@ -87,6 +89,25 @@ int list_codecs() {
     return 0;
 }
 
+// For pipelines that set no size: the size of the picture on standard input, or what is wrong with it.
+int print_size() {
+    if (auto started = start_codecs(); !started) return complain(started.error());
+    std::vector<std::byte> file;
+    std::byte buffer[65536];
+    for (ssize_t got = 0; (got = ::read(STDIN_FILENO, buffer, sizeof buffer)) > 0;) {
+        file.insert(file.end(), buffer, buffer + got);
+    }
+    Decoder decoder;
+    auto info = decoder.probe(file, Pipeline{}.max_pixels);
+    if (info) {
+        std::printf("%u x %u", info->width, info->height);
+    } else {
+        std::printf("%s: %s", std::string(to_string(info.error().kind)).c_str(),
+                    info.error().message.c_str());
+    }
+    return info ? 0 : 1;
+}
+
 int run() {
     // A daemon that dies takes its workers along; if it was gone before this line, so are we.
     pid_t daemon = ::getppid();
@@ -109,5 +130,6 @@ int run() {
 
 int main(int argc, char** argv) {
     if (argc == 2 && std::string_view(argv[1]) == "--codecs") return sl::list_codecs();
+    if (argc == 2 && std::string_view(argv[1]) == "--size") return sl::print_size();
     return sl::run();
 }

@@ -106,6 +106,15 @@ def test_img04_a_file_without_its_end_marker_is_delivered_with_a_warning(pixels,
         np.testing.assert_array_equal(got.pixels, want.pixels)
 
 
+@pytest.mark.parametrize("options", [("-arithmetic",), ("-arithmetic", "-progressive")])
+@pytest.mark.parametrize("share", [0.2, 0.6, 0.95])
+def test_img04_a_cut_arithmetic_file_is_truncated_whatever_the_crop(pixels, tmp_path, options, share):
+    data = cjpeg(PHOTO, "-quality", "92", *options)
+    path = write(tmp_path / "cut.jpg", data[: int(len(data) * share)])
+    for draw in range(6):
+        assert pixels.run(path, "rrc:64:64", sample=draw).kind == "truncated"
+
+
 def test_img04_a_thumbnails_end_marker_does_not_hide_a_cut(pixels, tmp_path):
     thumbnail = cjpeg(test_card(), "-quality", "80")
     data = cjpeg(PHOTO, "-quality", "92")

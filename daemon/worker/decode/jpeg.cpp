@@ -83,6 +83,7 @@ SampleResult<Region> JpegDecoder::decode(std::span<const std::byte> bytes, const
         start(plan);
         crop_columns(plan);
         read_rows(plan);
+        check_arithmetic_end();
     });
     if (!decoded) return std::unexpected(session_.error());
     convert_rows(plan);
@@ -188,6 +189,12 @@ void JpegDecoder::read_rows(Plan& plan) {
         jpeg_read_scanlines(&library, pointers, count);
     }
     if (plan.whole) discard_rows(plan, library.output_height);
+}
+
+// An arithmetic decoder goes on with zeros behind the end and says nothing, so nobody can tell a lost end
+// marker from a lost half: without the marker such a file counts as cut.
+void JpegDecoder::check_arithmetic_end() {
+    if (session_.library().arith_code && session_.input_ended()) session_.stop(SampleErrorKind::kTruncated, "");
 }
 
 void JpegDecoder::discard_rows(Plan& plan, std::uint32_t until) {

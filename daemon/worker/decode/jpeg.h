@@ -39,6 +39,7 @@ class JpegDecoder {
     void start(Plan& plan);
     void crop_columns(Plan& plan);
     void read_rows(Plan& plan);
+    void check_arithmetic_end();
     void discard_rows(Plan& plan, std::uint32_t until);
     bool last_scan_missing();
     void convert_rows(Plan& plan);

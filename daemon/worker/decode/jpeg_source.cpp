@@ -114,6 +114,7 @@ void JpegSession::on_message(j_common_ptr library, int level) {
         }
     }
     if (code == JWRN_HUFF_BAD_CODE || code == JWRN_ARITH_BAD_CODE) {
+        if (session.ended_) session.stop(SampleErrorKind::kTruncated, "");  // what it read is our stand-in
         session.stop(SampleErrorKind::kCorrupt, "damaged entropy-coded data");
     }
     ++session.warnings_;
