@@ -57,6 +57,8 @@ Result<UniqueFd> catch_signals(EventLoop& loop) {
     sigaddset(&signals, SIGINT);
     ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
     ::signal(SIGPIPE, SIG_IGN);
+    // A parent may have left SIGCHLD ignored, and then the kernel keeps no exit status of dead workers.
+    ::signal(SIGCHLD, SIG_DFL);
     UniqueFd fd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!fd) return std::unexpected(os_error(Status::kInternal, "signalfd", errno));
     auto added = loop.add(fd.get(), [&loop](std::uint32_t) {
@@ -97,9 +99,10 @@ Result<void> run(const Options& options) {
     spdlog::info("ready");
     (*loop)->run();
 
+    // While the listener still answers: a daemon that starts now is refused, or binds the name for itself.
+    if (options.listen_fd < 0) ::unlink(config.socket.c_str());
     server->reset();
     conductor->reset();
-    if (options.listen_fd < 0) ::unlink(config.socket.c_str());
     return {};
 }
 

@@ -43,7 +43,10 @@
  *
  * Sleeping: a side that is about to sleep stores its sleep flag and then looks again; a side that has
  * published fences (seq_cst) and then reads the flag: one of the two sees the other (SLEEP pair). A system
- * call is made only when the flag is up.
+ * call is made only when the flag is up. What is rung is a futex word, or a descriptor that the two sides share
+ * only so far that neither can make the other block: O_NONBLOCK belongs to the open file description, so the
+ * daemon never reads or writes one that a client or worker holds too. WAKE is an eventfd that only the other
+ * side writes and the daemon watches edge-triggered; EVENT is one end of a datagram socket pair.
  */
 #ifndef SL_SHM_LAYOUT_H
 #define SL_SHM_LAYOUT_H
@@ -256,7 +259,8 @@ SL_SHM_ASSERT(sizeof(sl_shm_stream_error) <= SL_SHM_PAGE);
 
 typedef struct sl_shm_return_page {
     uint32_t client_sleeps;  /* SLEEP pair: 1 while a thread waits on live.published */
-    uint32_t wants_event;    /* 1 once the event descriptor has been asked for: ring it on every publish */
+    uint32_t wants_event;    /* 1 once the event descriptor has been asked for: ring it on every publish (it has
+                              * been rung once from the start, for what was published before) */
     uint32_t consumed;       /* descriptors taken so far, modulo 2^32 */
     uint32_t reserved[13];
     uint32_t generation[SL_SHM_MAX_SLOTS]; /* RETURN: the generation of the lease that has ended */

@@ -58,8 +58,9 @@ enum { SL_ROLE_CLIENT = 1, SL_ROLE_WORKER = 2 };
 enum {
     SL_SEGMENT_BATCHES = 1,  /* batch segment, read-only */
     SL_SEGMENT_RETURNS = 2,  /* return page, writable by this client */
-    SL_SEGMENT_WAKE = 3,     /* eventfd: rings the daemon (client: after a return; worker: after a completion) */
-    SL_SEGMENT_EVENT = 4,    /* eventfd: the daemon rings it on publish, for event loops */
+    SL_SEGMENT_WAKE = 3,     /* eventfd: rings the daemon (client: after a return; worker: after a completion);
+                              * nobody reads it, every write wakes */
+    SL_SEGMENT_EVENT = 4,    /* datagram socket: the daemon sends a byte on publish, for event loops */
     SL_SEGMENT_CHANNEL = 5,  /* worker channel */
     SL_SEGMENT_INPUT = 6,    /* input segment, read-only */
     SL_SEGMENT_SAMPLES = 7   /* sample segment of a stream, writable by workers */
@@ -115,7 +116,7 @@ typedef struct sl_msg_segment {
     uint64_t stream_id;  /* 0: not a stream's */
     uint32_t kind;       /* SL_SEGMENT_... */
     uint32_t reserved;
-    uint64_t bytes;      /* 0 for eventfds */
+    uint64_t bytes;      /* 0 for wake and event */
 } sl_msg_segment;
 
 typedef struct sl_msg_stream { /* CLOSE, CLOSE_REPLY, REPORT, MAPPED, FORGET */

@@ -2,11 +2,13 @@
 
 #include <linux/futex.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <climits>
+#include <cstddef>
 #include <ctime>
 
 namespace sl {
@@ -21,6 +23,19 @@ void futex_wait(const std::uint32_t* word, std::uint32_t expected, std::chrono::
 
 void futex_wake_all(const std::uint32_t* word) {
     ::syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+Result<Bell> make_bell() {
+    int ends[2];
+    if (::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
+        return std::unexpected(os_error(Status::kInternal, "socketpair", errno));
+    }
+    return Bell{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+void ring_bell(int ringer) {
+    const std::byte one{1};
+    [[maybe_unused]] ssize_t sent = ::send(ringer, &one, sizeof one, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 Result<UniqueFd> make_event_fd() {

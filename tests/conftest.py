@@ -3,6 +3,7 @@
 Sets made once a session lie in a folder that any user may read, because some daemons run as somebody else.
 """
 
+import os
 import pathlib
 import resource
 import shutil
@@ -33,6 +34,17 @@ def daemons():
 def daemon(daemons):
     """A daemon with two workers."""
     return daemons.start()
+
+
+@pytest.fixture
+def as_nobody():
+    """What goes before a command to run it as a user without rights."""
+    command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    if os.geteuid() != 0:
+        pytest.skip("only root can run a daemon as somebody else")
+    if subprocess.run([*command, "test", "-x", str(PROGRAMS / "speedyloaderd")]).returncode != 0:
+        pytest.skip("the build folder is closed to other users")
+    return command
 
 
 @pytest.fixture

@@ -93,7 +93,6 @@ static sl_status attach(sl_client* client, parts* all, sl_level level, sl_stream
     int* wake = &all->fd[SL_SEGMENT_WAKE - 1];
     int* event = &all->fd[SL_SEGMENT_EVENT - 1];
     sl_status status = set_nonblocking(*wake);
-    if (status == SL_OK) status = set_nonblocking(*event);
     if (status != SL_OK) return status;
     sl_stream* made = calloc(1, sizeof *made);
     if (made == NULL) return sl_fail(SL_E_NO_MEMORY, ENOMEM, "no memory for a stream");

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -43,8 +44,9 @@ static sl_status check_daemon(const sl_stream* stream) {
 /* Makes the event descriptor unreadable, then looks once more: a ring that was swallowed is not lost. */
 static sl_status give_up(const sl_stream* stream) {
     if (stream->loop_fd < 0) return SL_TIMEOUT;
-    uint64_t rings;
-    (void)!read(stream->event_fd, &rings, sizeof rings);
+    char rung;
+    while (recv(stream->event_fd, &rung, sizeof rung, MSG_DONTWAIT) > 0) {
+    }
     return look(stream);
 }
 
@@ -108,11 +110,10 @@ sl_status sl_stream_event_fd(sl_stream* stream, int* fd) {
     if (stream->loop_fd < 0) {
         stream->loop_fd = make_loop_fd(stream);
         if (stream->loop_fd < 0) return sl_fail(SL_E_IO, errno, "cannot make an event descriptor");
-        /* SLEEP: the wish first, then look; what was published before the daemon knew is rung here. */
+        /* For what was published before the daemon sees the wish, the descriptor is readable from the start
+         * (shm/layout.h): the caller looks after this store. */
         sl_shm_store_seq_cst_u32(&stream->map->returns->wants_event, 1);
         sl_shm_fence_seq_cst();
-        uint64_t one = 1;
-        if (look(stream) != SL_TIMEOUT) (void)!write(stream->event_fd, &one, sizeof one);
     }
     *fd = stream->loop_fd;
     return SL_OK;

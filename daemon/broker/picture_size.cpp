@@ -1,14 +1,18 @@
 #include "daemon/broker/picture_size.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 
 #include "shm/fd.h"
 
@@ -19,11 +23,30 @@ namespace sl {
 namespace {
 
 constexpr std::uint64_t kTries = 16;
+constexpr std::chrono::seconds kPatience{20};  // for one header, on a slow disk
+
+// What comes out of `pipe` until its writer ends; nothing if that takes longer than the limit.
+std::optional<std::string> read_all(int pipe) {
+    using Clock = std::chrono::steady_clock;
+    const auto end = Clock::now() + kPatience;
+    std::string text;
+    char buffer[512];
+    while (true) {
+        auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
+        pollfd entry{pipe, POLLIN, 0};
+        if (left.count() <= 0 || ::poll(&entry, 1, static_cast<int>(left.count())) == 0) return std::nullopt;
+        ssize_t got = ::read(pipe, buffer, sizeof buffer);
+        if (got == 0) return text;
+        if (got < 0 && errno != EINTR && errno != EAGAIN) return text;
+        if (got > 0) text.append(buffer, static_cast<std::size_t>(got));
+    }
+}
 
 // Runs `program --size` with `file` as its input and returns what it printed.
 Result<std::string> ask(const std::string& program, int file) {
     int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) return std::unexpected(os_error(Status::kInternal, "pipe", errno));
+    if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+        return std::unexpected(os_error(Status::kInternal, "pipe", errno));
     UniqueFd answer(ends[0]);
     UniqueFd theirs(ends[1]);
     posix_spawn_file_actions_t actions;
@@ -38,13 +61,11 @@ Result<std::string> ask(const std::string& program, int file) {
     posix_spawn_file_actions_destroy(&actions);
     if (error != 0) return std::unexpected(os_error(Status::kInternal, "cannot start " + program, error));
     theirs.reset();
-    std::string text;
-    char buffer[512];
-    for (ssize_t got = 0; (got = ::read(answer.get(), buffer, sizeof buffer)) > 0;) {
-        text.append(buffer, static_cast<std::size_t>(got));
+    auto text = read_all(answer.get());
+    if (!text) ::kill(pid, SIGKILL);
+    while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
     }
-    ::waitpid(pid, nullptr, 0);
-    return text;
+    return text.value_or("its header takes too long to read");
 }
 
 }  // namespace

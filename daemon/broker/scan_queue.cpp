@@ -1,10 +1,18 @@
 #include "daemon/broker/scan_queue.h"
 
+#include <exception>
+#include <system_error>
+
 #include "daemon/broker/picture_size.h"
 #include "daemon/plan/draws.h"
 #include "shm/wake.h"
 
 namespace sl {
+
+namespace {
+// Scans wait for directories, not for the processor; a few hide most of that.
+constexpr std::size_t kThreads = 4;
+}  // namespace
 
 Result<std::unique_ptr<ScanQueue>> ScanQueue::create(EventLoop& loop, std::string worker_program) {
     std::unique_ptr<ScanQueue> queue(new ScanQueue(loop, std::move(worker_program)));
@@ -18,8 +26,8 @@ Result<std::unique_ptr<ScanQueue>> ScanQueue::create(EventLoop& loop, std::strin
 
 ScanQueue::~ScanQueue() {
     loop_.remove(event_.get());
-    for (auto& [id, entry] : running_)
-        entry.first.join();
+    for (Scan& scan : running_)
+        scan.thread.join();
 }
 
 ScanQueue::Found ScanQueue::scan_now(Spec spec) const {
@@ -34,29 +42,60 @@ ScanQueue::Found ScanQueue::scan_now(Spec spec) const {
     return Scanned{std::move(*dataset), std::move(spec)};
 }
 
-void ScanQueue::scan(const Spec& spec, Done done) {
-    std::uint64_t id = next_id_++;
-    std::thread thread([this, id, spec] {
-        Found found = scan_now(spec);
-        std::lock_guard lock(mutex_);
-        answers_.push_back({id, std::move(found)});
-        ring(event_.get());
-    });
-    running_.emplace(id, std::pair(std::move(thread), std::move(done)));
+// The messages are short enough to need no memory.
+ScanQueue::Found ScanQueue::guarded(const Spec& spec) const {
+    try {
+        return scan_now(spec);
+    } catch (const std::bad_alloc&) {
+        return fail(Status::kNoMemory, "out of memory");
+    } catch (const std::exception&) {
+        return fail(Status::kInternal, "scan failed");
+    }
+}
+
+void ScanQueue::scan(const Spec& spec, std::weak_ptr<const void> asker, Done done) {
+    Scan& added = waiting_.emplace_back();
+    added.spec = spec;
+    added.asker = std::move(asker);
+    added.done = std::move(done);
+    start_waiting();
+}
+
+void ScanQueue::start_waiting() {
+    while (running_.size() < kThreads && !waiting_.empty()) {
+        running_.splice(running_.end(), waiting_, waiting_.begin());
+        Scan& scan = running_.back();
+        if (scan.asker.expired()) {
+            running_.pop_back();
+            continue;
+        }
+        try {
+            scan.thread = std::thread([this, &scan] {
+                scan.found = guarded(scan.spec);
+                scan.finished.store(true, std::memory_order_release);
+                ring(event_.get());
+            });
+        } catch (const std::system_error& error) {
+            Done done = std::move(scan.done);
+            running_.pop_back();
+            done(std::unexpected(
+                os_error(Status::kNoMemory, "cannot start a thread for a scan", error.code().value())));
+        }
+    }
 }
 
 void ScanQueue::deliver() {
     quiet(event_.get());
-    std::vector<Answer> answers;
-    {
-        std::lock_guard lock(mutex_);
-        answers.swap(answers_);
+    for (auto scan = running_.begin(); scan != running_.end();) {
+        if (!scan->finished.load(std::memory_order_acquire)) {
+            ++scan;
+            continue;
+        }
+        scan->thread.join();
+        if (!scan->asker.expired()) scan->done(std::move(*scan->found));
+        scan = running_.erase(scan);
     }
-    for (Answer& answer : answers) {
-        auto node = running_.extract(answer.id);
-        node.mapped().first.join();
-        node.mapped().second(std::move(answer.found));
-    }
+    start_waiting();
 }
 
 }  // namespace sl

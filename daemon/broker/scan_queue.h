@@ -1,17 +1,18 @@
 // Scans of datasets, off the conductor's thread; what a spec leaves to its pictures is filled in on the way.
 //
-// A scan blocks on directories, so each runs on a thread of its own; its result comes back to the loop's
-// thread. Destroying the queue waits for scans that are under way. Results whose asker has gone are dropped
-// by the callback's own check.
+// A scan blocks on directories, so each runs on a thread of its own, a few at a time; the others wait in
+// order. Its result comes back to the loop's thread. A scan whose asker has gone is not begun, or its result
+// dropped. Destroying the queue drops those that wait and waits for those under way. A thread that cannot be
+// made and memory that runs out are the scan's error.
 #pragma once
 
+#include <atomic>
 #include <functional>
-#include <map>
+#include <list>
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "daemon/pool/event_loop.h"
 #include "daemon/stream/dataset.h"
@@ -30,27 +31,30 @@ class ScanQueue {
     static Result<std::unique_ptr<ScanQueue>> create(EventLoop& loop, std::string worker_program);
     ~ScanQueue();
 
-    // Calls `done` on the loop's thread.
-    void scan(const Spec& spec, Done done);
+    // Calls `done` on the loop's thread, later or at once, if `asker` still exists then.
+    void scan(const Spec& spec, std::weak_ptr<const void> asker, Done done);
 
   private:
     ScanQueue(EventLoop& loop, std::string worker_program)
         : loop_(loop), worker_program_(std::move(worker_program)) {}
-    [[nodiscard]] Found scan_now(Spec spec) const;
-    void deliver();
-
-    struct Answer {
-        std::uint64_t id;
-        Found found;
+    struct Scan {
+        Spec spec;
+        std::weak_ptr<const void> asker;
+        Done done;
+        std::thread thread;
+        std::optional<Found> found;          // written by the thread, before `finished`
+        std::atomic<bool> finished = false;  // release by the thread, acquire by the loop's
     };
+    [[nodiscard]] Found scan_now(Spec spec) const;
+    [[nodiscard]] Found guarded(const Spec& spec) const;
+    void start_waiting();
+    void deliver();
 
     EventLoop& loop_;
     const std::string worker_program_;
     UniqueFd event_;
-    std::uint64_t next_id_ = 0;
-    std::map<std::uint64_t, std::pair<std::thread, Done>> running_;  // loop's thread only
-    std::mutex mutex_;                                               // guards answers_
-    std::vector<Answer> answers_;
+    std::list<Scan> waiting_;  // both lists belong to the loop's thread; a scan moves from one to the other
+    std::list<Scan> running_;
 };
 
 }  // namespace sl

@@ -13,6 +13,7 @@ namespace sl {
 namespace {
 constexpr std::chrono::seconds kGreetingDeadline{10};
 constexpr std::chrono::milliseconds kAcceptPause{100};
+constexpr int kAcceptsAtOnce = 16;  // then the others get their turn; the listener stays readable
 }  // namespace
 
 Server::Server(EventLoop& loop, Conductor& conductor, UniqueFd listener, ServerOptions options)
@@ -33,6 +34,7 @@ Result<std::unique_ptr<Server>> Server::create(EventLoop& loop, Conductor& condu
 
 Server::~Server() {
     loop_.remove(listener_.get());
+    listener_.reset();  // who connects now is told at once that nobody is here; scans may take long
     for (auto& [id, session] : sessions_) {
         loop_.remove(session->socket());
         loop_.remove(session->pidfd());
@@ -41,7 +43,7 @@ Server::~Server() {
 }
 
 void Server::accept_all() {
-    while (true) {
+    for (int accepted = 0; accepted < kAcceptsAtOnce; ++accepted) {
         UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (socket) {
             accept_one(std::move(socket));

@@ -1,6 +1,7 @@
 #include "daemon/broker/session.h"
 
 #include <spdlog/spdlog.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -12,8 +13,9 @@ namespace sl {
 
 namespace {
 
-// Messages a client may send to have a stream; more at once is no use to anybody.
+// Streams a client may have, those that are being opened included.
 constexpr std::size_t kMaxStreams = 64;
+constexpr int kMessagesAtOnce = 16;
 
 std::string text_of(std::span<const char> field) {
     return {field.data(), ::strnlen(field.data(), field.size())};
@@ -31,7 +33,7 @@ Session::Session(Context context, std::uint64_t id, UniqueFd socket, UniqueFd pi
       packet_(std::make_unique<Packet>()) {}
 
 Session::~Session() {
-    *alive_ = false;
+    alive_.reset();
     for (auto& [id, stream] : streams_)
         context_.conductor.close(stream);
 }
@@ -46,6 +48,11 @@ SessionStatus Session::status() const {
 bool Session::sent(const Result<void>& result) {
     if (!result) spdlog::warn("client {} detached: {}", pid_, result.error().message);
     return result.has_value();
+}
+
+// Ends the session where its owner does not wait for an answer: the socket becomes readable and says so.
+void Session::hang_up() {
+    ::shutdown(socket_.get(), SHUT_RDWR);
 }
 
 bool Session::reply_error(std::uint32_t request, const Error& error) {
@@ -70,7 +77,7 @@ bool Session::reply_document(std::uint32_t request, const std::string& json) {
 }
 
 bool Session::on_readable() {
-    while (true) {
+    for (int handled = 0; handled < kMessagesAtOnce; ++handled) {
         std::string why;
         switch (receive(socket_.get(), *packet_, why)) {
             case Received::kNothing:
@@ -84,6 +91,7 @@ bool Session::on_readable() {
                 if (!handle(*packet_)) return false;
         }
     }
+    return true;
 }
 
 bool Session::handle(const Packet& packet) {
@@ -151,7 +159,7 @@ bool Session::on_open(const Packet& packet) {
     if (open == nullptr || open->spec_bytes != packet.tail<sl_msg_open>().size()) {
         return reply_error(request, {Status::kProtocol, "OPEN has a wrong length", 0});
     }
-    if (streams_.size() >= kMaxStreams) {
+    if (streams_.size() + opening_ >= kMaxStreams) {
         return reply_error(
             request,
             {Status::kBudget, "a client may have at most " + std::to_string(kMaxStreams) + " streams", 0});
@@ -167,31 +175,26 @@ bool Session::on_open(const Packet& packet) {
     if (auto absolute = absolute_path(spec->path)) spec->path = *absolute;
     std::uint32_t slots = open->slots;
     // A scan may take long: the reply comes when it is done, if the session is still there.
-    context_.scans.scan(*spec, [this, alive = alive_, request, slots](ScanQueue::Found found) {
-        if (*alive) start_stream(request, slots, std::move(found));
+    ++opening_;
+    context_.scans.scan(*spec, alive_, [this, request, slots](ScanQueue::Found found) {
+        --opening_;
+        if (!start_stream(request, slots, std::move(found))) hang_up();
     });
     return true;
 }
 
-void Session::start_stream(std::uint32_t request, std::uint32_t slots, ScanQueue::Found found) {
-    if (!found) {
-        reply_error(request, found.error());
-        return;
-    }
+bool Session::start_stream(std::uint32_t request, std::uint32_t slots, ScanQueue::Found found) {
+    if (!found) return reply_error(request, found.error());
     auto stream = context_.conductor.open(found->spec, std::move(found->dataset), slots);
-    if (!stream) {
-        reply_error(request, stream.error());
-        return;
-    }
+    if (!stream) return reply_error(request, stream.error());
     if (auto attached = send_segments(request, **stream); !attached) {
         context_.conductor.close(*stream);
-        reply_error(request, attached.error());
-        return;
+        return reply_error(request, attached.error());
     }
     streams_[(*stream)->id()] = *stream;
     auto reply = make_message<sl_msg_open_reply>(SL_MSG_OPEN_REPLY, request);
     reply.stream_id = (*stream)->id();
-    sent(send_struct(socket_.get(), reply));
+    return sent(send_struct(socket_.get(), reply));
 }
 
 Result<void> Session::send_segments(std::uint32_t request, Stream& stream) {
@@ -221,11 +224,14 @@ bool Session::on_close(const Packet& packet) {
     std::uint32_t request = packet.head().request;
     auto found = close != nullptr ? streams_.find(close->stream_id) : streams_.end();
     if (found == streams_.end()) return reply_error(request, {Status::kInvalidArgument, "no such stream", 0});
-    context_.conductor.close(found->second);
-    streams_.erase(found);
     auto reply = make_message<sl_msg_stream>(SL_MSG_CLOSE_REPLY, request);
     reply.stream_id = close->stream_id;
-    return sent(send_struct(socket_.get(), reply));
+    // Answered once the stream's memory is free: who closes one and opens the next needs it.
+    context_.conductor.close(found->second, [this, alive = std::weak_ptr(alive_), reply]() mutable {
+        if (!alive.expired() && !sent(send_struct(socket_.get(), reply))) hang_up();
+    });
+    streams_.erase(found);
+    return true;
 }
 
 bool Session::on_report(const Packet& packet) {

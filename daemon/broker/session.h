@@ -35,7 +35,8 @@ class Session {
     Session(const Session&) = delete;
     Session& operator=(const Session&) = delete;
 
-    // Handles every message that waits; false once the session is over.
+    // Handles the messages that wait, a few at most so that others get their turn (the socket stays
+    // readable); false once the session is over.
     bool on_readable();
 
     [[nodiscard]] int socket() const { return socket_.get(); }
@@ -50,11 +51,12 @@ class Session {
     [[nodiscard]] std::optional<std::string> absolute_path(const std::string& path) const;
     bool on_close(const Packet& packet);
     bool on_report(const Packet& packet);
-    void start_stream(std::uint32_t request, std::uint32_t slots, ScanQueue::Found found);
+    bool start_stream(std::uint32_t request, std::uint32_t slots, ScanQueue::Found found);
     Result<void> send_segments(std::uint32_t request, Stream& stream);
     bool reply_error(std::uint32_t request, const Error& error);
     bool reply_document(std::uint32_t request, const std::string& json);
     bool sent(const Result<void>& result);
+    void hang_up();
 
     Context context_;
     std::uint64_t id_;
@@ -65,8 +67,10 @@ class Session {
     std::string program_;
     bool greeted_ = false;
     std::map<std::uint64_t, Stream*> streams_;
+    std::size_t opening_ = 0;  // scans that were asked for and have not answered
     std::unique_ptr<Packet> packet_;
-    std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // outlived by scans under way
+    // Answers that come later hold a weak pointer to it: it ends with the session.
+    std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
 };
 
 }  // namespace sl

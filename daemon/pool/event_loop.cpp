@@ -18,10 +18,11 @@ Result<std::unique_ptr<EventLoop>> EventLoop::create() {
     return std::unique_ptr<EventLoop>(new EventLoop(std::move(epoll)));
 }
 
-Result<void> EventLoop::add(int fd, Handler handler) {
+Result<void> EventLoop::add(int fd, Handler handler, Trigger trigger) {
     std::uint64_t token = next_token_++;
     epoll_event event{};
     event.events = EPOLLIN;
+    if (trigger == Trigger::kEdge) event.events |= EPOLLET;
     event.data.u64 = token;
     if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
         return std::unexpected(os_error(Status::kInternal, "epoll_ctl", errno));

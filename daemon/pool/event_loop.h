@@ -24,8 +24,13 @@ class EventLoop {
 
     static Result<std::unique_ptr<EventLoop>> create();
 
-    // Calls `handler` with EPOLLIN, EPOLLHUP, ... while `fd` is readable (level-triggered).
-    Result<void> add(int fd, Handler handler);
+    // kLevel: called while `fd` is readable. kEdge: called once for each write to it, so that an eventfd
+    // which another process holds as well need never be read (a read could be made to block by that
+    // process, since O_NONBLOCK belongs to the shared open file description).
+    enum class Trigger { kLevel, kEdge };
+
+    // Calls `handler` with EPOLLIN, EPOLLHUP, ...
+    Result<void> add(int fd, Handler handler, Trigger trigger = Trigger::kLevel);
     void remove(int fd);
 
     TimerId after(std::chrono::nanoseconds delay, std::function<void()> action);

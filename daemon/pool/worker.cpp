@@ -5,6 +5,7 @@
 #include <spawn.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -58,6 +59,7 @@ Result<Worker> Worker::start(const std::string& program) {
     if (theirs.get() == kWorkerSocket) {
         // dup2 onto itself would keep close-on-exec: move it out of the way.
         UniqueFd moved(::fcntl(theirs.get(), F_DUPFD_CLOEXEC, kWorkerSocket + 1));
+        if (!moved) return std::unexpected(os_error(Status::kInternal, "fcntl F_DUPFD_CLOEXEC", errno));
         theirs = std::move(moved);
     }
     auto wake = make_event_fd();
@@ -76,7 +78,11 @@ Result<Worker> Worker::start(const std::string& program) {
     if (!pid) return std::unexpected(pid.error());
     worker.pid_ = *pid;
     worker.pidfd_.reset(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)));
-    if (!worker.pidfd_) return std::unexpected(os_error(Status::kInternal, "pidfd_open", errno));
+    if (!worker.pidfd_) {
+        Error error = os_error(Status::kInternal, "pidfd_open", errno);
+        worker.end();  // nothing would ever tell of its death
+        return std::unexpected(std::move(error));
+    }
     return worker;
 }
 
@@ -115,17 +121,17 @@ Result<void> Worker::announce(std::uint64_t stream, const Pipeline& pipeline, co
     segment.kind = SL_SEGMENT_SAMPLES;
     segment.bytes = samples.size();
     auto sent = send_struct(socket_.get(), segment, {}, samples.writable_fd());
-    told();
+    told();  // the pipeline alone does no harm: the next announcement replaces it
     return sent;
 }
 
-void Worker::forget(std::uint64_t stream) {
+Result<void> Worker::forget(std::uint64_t stream) {
     mapped_.erase(stream);
     auto message = make_message<sl_msg_stream>(SL_MSG_FORGET, 0);
     message.stream_id = stream;
-    // A worker that is gone, or does not read, is found by its pidfd.
-    [[maybe_unused]] auto sent = send_struct(socket_.get(), message);
+    if (auto sent = send_struct(socket_.get(), message); !sent) return sent;
     told();
+    return {};
 }
 
 void Worker::push(const sl_shm_job& job) {
@@ -174,6 +180,12 @@ void Worker::set_sleeping(bool sleeping) {
 
 void Worker::kill() {
     ::syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0);
+}
+
+void Worker::end() {
+    ::kill(pid_, SIGKILL);  // its pid is its own until it has been waited for
+    while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+    }
 }
 
 }  // namespace sl

@@ -29,9 +29,11 @@ class Worker {
 
     // Answers its HELLO: sends channel, wake-up and input segment.
     Result<void> greet(std::uint32_t request, std::uint64_t boot_id, const Segment& input);
-    // Announces a stream; the worker answers MAPPED when it can take the stream's jobs.
+    // Announces a stream; the worker answers MAPPED when it can take the stream's jobs. An error (its socket
+    // is full) changes nothing: announce it again later.
     Result<void> announce(std::uint64_t stream, const Pipeline& pipeline, const Segment& samples);
-    void forget(std::uint64_t stream);
+    // Tells it to unmap a stream that has been announced; an error as above.
+    Result<void> forget(std::uint64_t stream);
 
     [[nodiscard]] bool can_take(std::uint64_t stream) const { return mapped_.contains(stream); }
     void mapped(std::uint64_t stream) { mapped_.insert(stream); }
@@ -45,6 +47,8 @@ class Worker {
     void set_sleeping(bool sleeping);  // SLEEP pair: the conductor is about to wait, or has woken
 
     void kill();
+    // Kills it and takes its exit status; for a worker whose end nobody is going to notice.
+    void end();
     [[nodiscard]] pid_t pid() const { return pid_; }
     [[nodiscard]] int pidfd() const { return pidfd_.get(); }
     [[nodiscard]] int socket() const { return socket_.get(); }

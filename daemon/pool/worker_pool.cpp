@@ -1,3 +1,4 @@
+// Life and death of workers; see worker_jobs.cpp for what they do in between.
 #include "daemon/pool/worker_pool.h"
 
 #include <spdlog/spdlog.h>
@@ -5,18 +6,33 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <ctime>
-
-#include "shm/wake.h"
 
 namespace sl {
 
 namespace {
 
-constexpr std::size_t kNobody = ~std::size_t{0};
-constexpr std::size_t kJobsPerWorker =
-    2;  // one running, one at hand so that the worker need not sleep between
+using std::chrono::milliseconds;
+
+constexpr milliseconds kTick{1000};
+constexpr milliseconds kFailedStartDelay{1000};
+// No picture that fits the pixel budget takes this long; a worker that does hangs.
+constexpr std::uint32_t kJobLimitTicks = 60;
 constexpr std::uint32_t kMaxEarlyDeaths = 5;
+
+std::uint32_t job_limit_ticks() {
+#ifdef SL_TEST_HOOKS
+    if (const char* limit = std::getenv("SPEEDYLOADER_TEST_JOB_LIMIT_S")) {
+        return static_cast<std::uint32_t>(std::strtoul(limit, nullptr, 10));
+    }
+#endif
+    return kJobLimitTicks;
+}
+
+milliseconds delay_after(std::uint32_t early_deaths) {
+    return std::min(milliseconds(2000), milliseconds(50) * (1U << std::min(early_deaths, 6U)));
+}
 
 double cpu_of(pid_t pid) {
     clockid_t clock{};
@@ -39,22 +55,22 @@ WorkerPool::WorkerPool(EventLoop& loop, std::string program, std::uint32_t count
       boot_id_(boot_id),
       input_(input),
       events_(std::move(events)),
+      limit_ticks_(job_limit_ticks()),
       entries_(count),
       packet_(std::make_unique<Packet>()) {}
 
 WorkerPool::~WorkerPool() {
-    stopping_ = true;
+    loop_.cancel(tick_);
     for (Entry& entry : entries_) {
+        loop_.cancel(entry.restart);
         if (!entry.worker) continue;
-        loop_.remove(entry.worker->pidfd());
-        loop_.remove(entry.worker->socket());
-        loop_.remove(entry.worker->wake_fd());
-        entry.worker->kill();
-        ::waitpid(entry.worker->pid(), nullptr, 0);
+        leave_loop(entry);
+        entry.worker->end();
     }
 }
 
 Result<void> WorkerPool::start() {
+    tick_ = loop_.after(kTick, [this] { tick(); });
     for (std::size_t i = 0; i < entries_.size(); ++i) {
         if (auto started = start_worker(i); !started) return started;
     }
@@ -65,173 +81,119 @@ Result<void> WorkerPool::start_worker(std::size_t index) {
     auto worker = Worker::start(program_);
     if (!worker) return std::unexpected(std::move(worker).error());
     Entry& entry = entries_[index];
+    entry = Entry{};
     entry.worker = std::make_unique<Worker>(std::move(*worker));
-    entry.started = EventLoop::Clock::now();
-    entry.lanes.clear();
     auto added = loop_.add(entry.worker->pidfd(), [this, index](std::uint32_t) { on_death(index); });
     if (added) added = loop_.add(entry.worker->socket(), [this, index](std::uint32_t) { on_message(index); });
     if (added) {
-        added = loop_.add(entry.worker->wake_fd(), [this, index](std::uint32_t) {
-            // Only ends the wait; the conductor reaps every ring before it sleeps again.
-            if (entries_[index].worker) quiet(entries_[index].worker->wake_fd());
-        });
+        // Only ends the wait; the conductor reaps every ring before it sleeps again.
+        added = loop_.add(
+            entry.worker->wake_fd(), [](std::uint32_t) {}, EventLoop::Trigger::kEdge);
+    }
+    if (!added) {
+        leave_loop(entry);
+        entry.worker->end();
+        entry.worker.reset();
     }
     return added;
 }
 
-void WorkerPool::on_message(std::size_t index) {
-    Worker* worker = entries_[index].worker.get();
-    if (worker == nullptr) return;
-    std::string why;
-    switch (receive(worker->socket(), *packet_, why)) {
-        case Received::kNothing:
-            return;
-        case Received::kClosed:
-            loop_.remove(worker->socket());  // its pidfd tells the rest
-            return;
-        case Received::kMalformed:
-            spdlog::warn("worker {} sent {}: killed", worker->pid(), why);
-            worker->kill();
-            return;
-        case Received::kMessage:
-            break;
-    }
-    if (packet_->head().type == SL_MSG_HELLO) {
-        auto greeted = worker->greet(packet_->head().request, boot_id_, input_);
-        for (auto it = streams_.begin(); greeted && it != streams_.end(); ++it) {
-            greeted = worker->announce(it->first, it->second.pipeline, *it->second.samples);
+void WorkerPool::restart(std::size_t index, EventLoop::Clock::duration delay) {
+    entries_[index].restart = loop_.after(delay, [this, index] {
+        auto started = start_worker(index);
+        if (started) return;
+        if (living() == 0) {
+            tell(std::move(started).error());
+        } else {
+            spdlog::warn("{}; trying again", started.error().message);
         }
-        if (!greeted) spdlog::warn("worker {}: {}", worker->pid(), greeted.error().message);
-    } else if (packet_->head().type == SL_MSG_MAPPED) {
-        if (const auto* message = packet_->as<sl_msg_stream>();
-            message && streams_.contains(message->stream_id)) {
-            worker->mapped(message->stream_id);
-            events_.capacity();
-        }
-    } else {
-        spdlog::warn("worker {} sent an unknown message {}: killed", worker->pid(), packet_->head().type);
-        worker->kill();
-    }
+        restart(index, kFailedStartDelay);
+    });
 }
 
 void WorkerPool::on_death(std::size_t index) {
     Entry& entry = entries_[index];
     if (!entry.worker) return;
+    Worker& worker = *entry.worker;
     int status = 0;
     rusage usage{};
-    if (::wait4(entry.worker->pid(), &status, WNOHANG, &usage) != entry.worker->pid()) return;
+    pid_t waited = ::wait4(worker.pid(), &status, WNOHANG, &usage);
+    if (waited == 0) return;  // not yet; an error means that somebody else took its status: it is dead
     dead_cpu_seconds_ += seconds(usage.ru_utime) + seconds(usage.ru_stime);
     ++deaths_;
     int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-    spdlog::warn("worker {} died ({} {}) after {} samples; starting another", entry.worker->pid(),
+    spdlog::warn("worker {} died ({} {}) after {} samples; starting another", worker.pid(),
                  signal != 0 ? "signal" : "exit status", signal != 0 ? signal : WEXITSTATUS(status),
-                 entry.worker->completed());
+                 worker.completed());
     while (reap_one(entry)) {
     }
-    bool early = entry.worker->completed() == 0 && signal != SIGKILL;
-    early_deaths_ = early ? early_deaths_ + 1 : 0;
-    loop_.remove(entry.worker->pidfd());
-    loop_.remove(entry.worker->socket());
-    loop_.remove(entry.worker->wake_fd());
+    // A worker that held a job died of the sample, and one that somebody else killed did not die of itself.
+    bool early = worker.completed() == 0 && worker.held().empty() && (signal != SIGKILL || entry.at_fault);
+    leave_loop(entry);
     report_lost(entry, signal);
     entry.worker.reset();
-    if (early_deaths_ > kMaxEarlyDeaths) {
-        events_.failed(
-            {Status::kInternal, "worker processes (" + program_ + ") die as soon as they start", 0});
-        return;
+    if (!early) return restart(index, milliseconds(0));
+    if (++early_deaths_ > kMaxEarlyDeaths) {
+        tell({Status::kInternal, "worker processes (" + program_ + ") die as soon as they start", 0});
     }
-    auto delay = std::chrono::milliseconds(early_deaths_ == 0 ? 0 : 50 << early_deaths_);
-    loop_.after(delay, [this, index] {
-        if (auto started = start_worker(index); !started) events_.failed(started.error());
-    });
+    restart(index, delay_after(early_deaths_));
 }
 
 void WorkerPool::report_lost(Entry& entry, int signal) {
-    std::vector<std::uint64_t> lost(entry.worker->held().begin(), entry.worker->held().end());
+    std::vector<LostJob> lost;
+    for (std::uint64_t tag : entry.worker->held()) {
+        lost.push_back({tag, lost.empty(), signal, entry.overdue == tag});
+    }
+    for (const sl_shm_job& job : entry.waiting)
+        lost.push_back({job.tag, false, signal, false});
+    entry.waiting.clear();
     entry.lanes.clear();
-    for (std::size_t i = 0; i < lost.size(); ++i)
-        events_.lost({lost[i], i == 0, signal});
+    for (const LostJob& job : lost)
+        events_.lost(job);
 }
 
-void WorkerPool::add_stream(std::uint64_t stream, const Pipeline& pipeline, const Segment* samples) {
-    streams_[stream] = {pipeline, samples};
+void WorkerPool::leave_loop(Entry& entry) {
+    loop_.remove(entry.worker->pidfd());
+    loop_.remove(entry.worker->socket());
+    loop_.remove(entry.worker->wake_fd());
+}
+
+void WorkerPool::kill(Entry& entry, const std::string& why) {
+    spdlog::warn("worker {} {}: killed", entry.worker->pid(), why);
+    entry.at_fault = true;
+    entry.worker->kill();
+}
+
+void WorkerPool::tell(Error error) {
+    trouble_ = std::move(error);
+    events_.failed(*trouble_);
+}
+
+void WorkerPool::tick() {
+    tick_ = loop_.after(kTick, [this] { tick(); });
     for (Entry& entry : entries_) {
-        if (!entry.worker || !entry.worker->greeted()) continue;
-        if (auto sent = entry.worker->announce(stream, pipeline, *samples); !sent) {
-            spdlog::warn("worker {}: {}: killed", entry.worker->pid(), sent.error().message);
-            entry.worker->kill();
-        }
+        if (!entry.worker) continue;
+        send_news(entry);  // its socket may have been full, or we out of something
+        look_for_hang(entry);
     }
 }
 
-void WorkerPool::remove_stream(std::uint64_t stream) {
-    streams_.erase(stream);
-    for (Entry& entry : entries_) {
-        if (entry.worker && entry.worker->greeted()) entry.worker->forget(stream);
-    }
+// Counts ticks rather than time: while the daemon is stopped, or its machine asleep, no worker is to blame.
+void WorkerPool::look_for_hang(Entry& entry) {
+    bool must_do_something = !entry.lanes.empty() || !entry.worker->greeted();
+    if (!must_do_something || ++entry.ticks <= limit_ticks_) return;
+    entry.ticks = 0;
+    if (!entry.worker->held().empty()) entry.overdue = entry.worker->held().front();
+    kill(entry, "has done nothing for " + std::to_string(limit_ticks_) + " s");
 }
 
-bool WorkerPool::can_take(const Entry& entry) const {
-    if (!entry.worker || !entry.worker->greeted() || entry.lanes.size() >= kJobsPerWorker) return false;
-    bool only_light =
-        std::ranges::all_of(entry.lanes, [](const auto& job) { return job.second == Lane::kLight; });
-    return only_light && std::ranges::all_of(streams_, [&](const auto& stream) {
-               return entry.worker->can_take(stream.first);
-           });
+std::size_t WorkerPool::living() const {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(entries_, [](const Entry& entry) { return entry.worker != nullptr; }));
 }
 
-std::size_t WorkerPool::least_loaded() const {
-    std::size_t best = kNobody;
-    for (std::size_t i = 0; i < entries_.size(); ++i) {
-        if (!can_take(entries_[i])) continue;
-        if (best == kNobody || entries_[i].lanes.size() < entries_[best].lanes.size()) best = i;
-    }
-    return best;
-}
-
-bool WorkerPool::has_capacity() const {
-    return least_loaded() != kNobody;
-}
-
-void WorkerPool::give(const sl_shm_job& job, Lane lane) {
-    Entry& entry = entries_[least_loaded()];
-    entry.worker->push(job);
-    entry.lanes[job.tag] = lane;
-}
-
-bool WorkerPool::reap_one(Entry& entry) {
-    sl_shm_completion completion;
-    if (!entry.worker->pop(completion)) {
-        if (entry.worker->broken()) {
-            spdlog::warn("worker {} garbled its ring: killed", entry.worker->pid());
-            entry.worker->kill();
-        }
-        return false;
-    }
-    entry.lanes.erase(completion.tag);
-    events_.completed(completion);
-    return true;
-}
-
-bool WorkerPool::reap() {
-    bool any = false;
-    for (Entry& entry : entries_) {
-        while (entry.worker && reap_one(entry))
-            any = true;
-    }
-    return any;
-}
-
-void WorkerPool::flush() {
-    for (Entry& entry : entries_) {
-        if (entry.worker) entry.worker->flush();
-    }
-}
-
-void WorkerPool::set_sleeping(bool sleeping) {
-    for (Entry& entry : entries_) {
-        if (entry.worker) entry.worker->set_sleeping(sleeping);
-    }
+const Error* WorkerPool::trouble() const {
+    return trouble_ && living() == 0 ? &*trouble_ : nullptr;
 }
 
 std::vector<WorkerStatus> WorkerPool::status() const {

@@ -2,13 +2,18 @@
 //
 // Owned by the conductor thread. A death is noticed through the pidfd; what the dead had finished counts, the
 // job it was working on is reported lost with the signal, the ones behind it are reported lost without blame,
-// and a new process takes its place at once. Workers that die before doing anything are started again with a
-// growing delay; after a few such deaths in a row the pool says so instead of trying for ever.
+// and a new process takes its place at once. A worker that hangs on a job is killed after a while and counts
+// as dead. Workers that die before they are given a job, and ones that cannot be started, are started again
+// with a growing delay, for ever: what is missing (descriptors, memory, the program) may come back. After a
+// few such deaths in a row, and when nobody is left, `failed` tells why, so that no stream waits in vain.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,15 +25,16 @@ namespace sl {
 
 struct LostJob {
     std::uint64_t tag = 0;
-    bool suspect = false;  // it was being worked on when the worker died
-    int signal = 0;        // 0: the worker exited by itself
+    bool suspect = false;    // it was being worked on when the worker died
+    int signal = 0;          // 0: the worker exited by itself
+    bool timed_out = false;  // the worker was killed since this job took too long
 };
 
 struct WorkerPoolEvents {
     std::function<void(const sl_shm_completion&)> completed;
     std::function<void(const LostJob&)> lost;
     std::function<void()> capacity;            // a worker has become able to take jobs
-    std::function<void(const Error&)> failed;  // workers cannot be started
+    std::function<void(const Error&)> failed;  // workers cannot be started; told again as long as it lasts
 };
 
 struct WorkerStatus {
@@ -47,11 +53,14 @@ class WorkerPool {
 
     Result<void> start();
 
+    // Workers hear of streams bit by bit, each when it has room for the message; jobs may be given at once.
     void add_stream(std::uint64_t stream, const Pipeline& pipeline, const Segment* samples);
+    // The stream has no job in the pool any more.
     void remove_stream(std::uint64_t stream);
 
     // Whether some worker can take a job now, and gives it one: the one that holds least. A second job waits
-    // behind a light one only, so that nothing stands behind a sample known to be slow.
+    // behind a light one only, so that nothing stands behind a sample known to be slow. A job of a stream
+    // that the worker has not mapped yet waits here until it has.
     [[nodiscard]] bool has_capacity() const;
     void give(const sl_shm_job& job, Lane lane);
 
@@ -62,29 +71,53 @@ class WorkerPool {
     void set_sleeping(bool sleeping);
 
     [[nodiscard]] std::uint32_t count() const { return count_; }
+    [[nodiscard]] std::size_t living() const;  // worker processes that run
+    [[nodiscard]] bool busy() const;           // some worker holds a job
+    // Why nobody lives; nullptr if somebody does, or is about to.
+    [[nodiscard]] const Error* trouble() const;
     [[nodiscard]] std::uint64_t deaths() const { return deaths_; }
     [[nodiscard]] std::vector<WorkerStatus> status() const;
     // CPU time of the living and of the dead.
     [[nodiscard]] double cpu_seconds() const;
 
   private:
+    // A place for a worker, with what the pool knows of the process that has it now.
     struct Entry {
-        std::unique_ptr<Worker> worker;  // null while a replacement waits to be started
-        EventLoop::Clock::time_point started;
-        std::map<std::uint64_t, Lane> lanes;  // of the jobs it holds
+        std::unique_ptr<Worker> worker;       // null while a replacement waits to be started
+        std::map<std::uint64_t, Lane> lanes;  // of the jobs it has, waiting ones included
+        std::deque<sl_shm_job> waiting;       // jobs of streams that it has not mapped
+        std::deque<std::uint64_t> to_announce;
+        std::set<std::uint64_t> announced;     // MAPPED has not come yet
+        std::deque<std::uint64_t> to_forget;   // its socket was full
+        std::uint32_t ticks = 0;               // since it last did something, while something was to be done
+        std::optional<std::uint64_t> overdue;  // the job for which it was killed
+        bool at_fault = false;                 // killed by the pool for what it did
+        EventLoop::TimerId restart = 0;
     };
     struct StreamEntry {
         Pipeline pipeline;
         const Segment* samples = nullptr;
     };
 
+    // worker_pool.cpp: life and death
     Result<void> start_worker(std::size_t index);
-    void on_message(std::size_t index);
+    void restart(std::size_t index, EventLoop::Clock::duration delay);
     void on_death(std::size_t index);
     void report_lost(Entry& entry, int signal);
+    void leave_loop(Entry& entry);
+    void kill(Entry& entry, const std::string& why);
+    void tell(Error error);
+    void tick();
+    void look_for_hang(Entry& entry);
+
+    // worker_jobs.cpp: messages, streams and jobs
+    void on_message(std::size_t index);
+    void on_hello(Entry& entry);
+    void on_mapped(Entry& entry, std::uint64_t stream);
+    void send_news(Entry& entry);
     bool reap_one(Entry& entry);
-    [[nodiscard]] bool can_take(const Entry& entry) const;
-    [[nodiscard]] std::size_t least_loaded() const;
+    [[nodiscard]] static bool can_take(const Entry& entry);
+    [[nodiscard]] std::size_t least_loaded(std::uint64_t stream) const;
 
     EventLoop& loop_;
     std::string program_;
@@ -92,13 +125,15 @@ class WorkerPool {
     std::uint64_t boot_id_;
     const Segment& input_;
     WorkerPoolEvents events_;
+    std::uint32_t limit_ticks_;
+    EventLoop::TimerId tick_ = 0;
     std::vector<Entry> entries_;
     std::map<std::uint64_t, StreamEntry> streams_;
     std::unique_ptr<Packet> packet_;
     std::uint64_t deaths_ = 0;
-    std::uint32_t early_deaths_ = 0;
+    std::uint32_t early_deaths_ = 0;  // in a row, nothing having been done in between
+    std::optional<Error> trouble_;    // why a worker could not be had; until one says HELLO
     double dead_cpu_seconds_ = 0;
-    bool stopping_ = false;
 };
 
 }  // namespace sl

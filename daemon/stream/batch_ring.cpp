@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "shm/wake.h"
-
 namespace sl {
 
 Result<BatchRing> BatchRing::create(const StreamLayout& layout, const RingIdentity& identity) {
@@ -16,13 +14,14 @@ Result<BatchRing> BatchRing::create(const StreamLayout& layout, const RingIdenti
     auto returns = Segment::create("speedyloader-returns", sizeof(sl_shm_return_page));
     if (!returns) return std::unexpected(std::move(returns).error().because("return page"));
     auto wake = make_event_fd();
-    auto event = make_event_fd();
+    auto event = make_bell();
     if (!wake) return std::unexpected(wake.error());
     if (!event) return std::unexpected(event.error());
     ring.batches_ = std::move(*batches);
     ring.returns_ = std::move(*returns);
     ring.wake_ = std::move(*wake);
     ring.event_ = std::move(*event);
+    ring_bell(ring.event_.ringer.get());  // who asks for events later looks at least once
     ring.write_header(identity);
     if (auto sealed = ring.batches_.seal_against_writers(); !sealed) return std::unexpected(sealed.error());
     if (auto sealed = ring.returns_.seal_size(); !sealed) return std::unexpected(sealed.error());
@@ -85,7 +84,7 @@ void BatchRing::publish(const sl_shm_descriptor& descriptor) {
     sl_shm_store_release_u32(&live()->published, ++published_);  // PUBLISH
     sl_shm_fence_seq_cst();                                      // SLEEP pair: published before client_sleeps
     if (sl_shm_load_relaxed_u32(&return_page()->client_sleeps) != 0) futex_wake_all(&live()->published);
-    if (sl_shm_load_relaxed_u32(&return_page()->wants_event) != 0) ring_event();
+    if (sl_shm_load_relaxed_u32(&return_page()->wants_event) != 0) ring_bell(event_.ringer.get());
 }
 
 void BatchRing::publish_batch(std::uint32_t slot, std::uint64_t epoch, std::uint64_t batch,
@@ -119,11 +118,7 @@ void BatchRing::publish_error(const sl_shm_stream_error& error, std::uint64_t st
 void BatchRing::close() {
     sl_shm_store_release_u32(&live()->closed, 1);
     futex_wake_all(&live()->published);
-    ring_event();
-}
-
-void BatchRing::ring_event() {
-    ring(event_.get());
+    ring_bell(event_.ringer.get());
 }
 
 bool BatchRing::collect_returns() {

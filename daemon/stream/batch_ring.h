@@ -14,6 +14,7 @@
 
 #include "daemon/stream/stream_layout.h"
 #include "shm/segment.h"
+#include "shm/wake.h"
 
 namespace sl {
 
@@ -63,8 +64,9 @@ class BatchRing {
     // For attaching: the client maps batches read-only and returns writable.
     [[nodiscard]] const Segment& batches() const { return batches_; }
     [[nodiscard]] const Segment& returns() const { return returns_; }
-    [[nodiscard]] int wake_fd() const { return wake_.get(); }    // the client rings it after a return
-    [[nodiscard]] int event_fd() const { return event_.get(); }  // rung on publish, for event loops
+    [[nodiscard]] int wake_fd() const { return wake_.get(); }  // the client rings it after a return
+    // Readable from the start, then rung on publish for who asked for it, and on close; for event loops.
+    [[nodiscard]] int event_fd() const { return event_.listener.get(); }
 
   private:
     struct Slot {
@@ -75,7 +77,6 @@ class BatchRing {
     void write_header(const RingIdentity& identity);
     void set_slot(std::uint32_t slot, std::uint32_t state);
     void publish(const sl_shm_descriptor& descriptor);
-    void ring_event();
     [[nodiscard]] sl_shm_batch_live* live() const {
         return reinterpret_cast<sl_shm_batch_live*>(batches_.data() + SL_SHM_LIVE_OFFSET);
     }
@@ -87,7 +88,7 @@ class BatchRing {
     Segment batches_;
     Segment returns_;
     UniqueFd wake_;
-    UniqueFd event_;
+    Bell event_;
     std::vector<Slot> slots_;
     std::uint32_t published_ = 0;
     std::uint32_t leased_ = 0;

@@ -10,12 +10,12 @@ namespace sl {
 
 namespace {
 
-// Descriptors that one stream's tasks may hold or wait for: enough to see heavy samples several batches
-// ahead, few enough to leave most of a small limit to others.
-std::uint32_t max_opening() {
+// A quarter of the process's descriptors for files that are open, another for opens under way; the rest is
+// for clients and segments.
+std::uint32_t max_files() {
     rlimit limit{};
-    constexpr std::uint64_t kMost = 192;
-    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kMost / 2;
+    constexpr std::uint64_t kMost = 4096;
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 64;
     return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(limit.rlim_cur / 4, 8, kMost));
 }
 
@@ -30,7 +30,7 @@ Conductor::Conductor(EventLoop& loop, const ConductorOptions& options)
       options_(options),
       budget_(options.memory_bytes),
       scheduler_(options.workers),
-      max_opening_(max_opening()) {}
+      max_files_(max_files()) {}
 
 Result<std::unique_ptr<Conductor>> Conductor::create(EventLoop& loop, const ConductorOptions& options) {
     std::unique_ptr<Conductor> conductor(new Conductor(loop, options));
@@ -83,12 +83,14 @@ Conductor::~Conductor() {
 
 Result<Stream*> Conductor::open(const Spec& spec, std::shared_ptr<const Dataset> dataset,
                                 std::uint32_t slots) {
+    if (const Error* why = workers_->trouble()) return std::unexpected(*why);
     RingIdentity identity{.boot_id = options_.boot_id, .stream_id = next_stream_id_};
     auto created = Stream::create(spec, std::move(dataset), identity, slots, budget_);
     if (!created) return std::unexpected(std::move(created).error());
     Stream* stream = created->get();
-    if (auto added =
-            loop_.add(stream->ring().wake_fd(), [stream](std::uint32_t) { quiet(stream->ring().wake_fd()); });
+    // Only ends the wait. The client shares the descriptor, so nobody here reads it.
+    if (auto added = loop_.add(
+            stream->ring().wake_fd(), [](std::uint32_t) {}, EventLoop::Trigger::kEdge);
         !added) {
         return std::unexpected(added.error());
     }
@@ -99,8 +101,9 @@ Result<Stream*> Conductor::open(const Spec& spec, std::shared_ptr<const Dataset>
     return stream;
 }
 
-void Conductor::close(Stream* stream) {
+void Conductor::close(Stream* stream, std::function<void()> on_gone) {
     if (std::exchange(stream->flow.closing, true)) return;
+    if (on_gone) on_gone_[stream->id()] = std::move(on_gone);
     loop_.remove(stream->ring().wake_fd());
     stream->ring().close();
     for (Task* task : tasks_.of(stream)) {
@@ -140,8 +143,10 @@ bool Conductor::collect() {
     return any;
 }
 
-void Conductor::turn() {
-    do {
+bool Conductor::turn() {
+    // Bounded, so that sockets, signals and timers are served however quickly work comes back.
+    constexpr int kRounds = 8;
+    for (int round = 0; round < kRounds; ++round) {
         for (auto& [id, stream] : streams_) {
             if (stream->flow.closing) continue;
             advance(*stream);
@@ -154,7 +159,9 @@ void Conductor::turn() {
         workers_->flush();
         flush_rows();
         if (needs_sweep_) sweep();
-    } while (collect());
+        if (!collect()) return false;
+    }
+    return true;
 }
 
 void Conductor::set_sleeping(bool sleeping) {
@@ -165,11 +172,9 @@ void Conductor::set_sleeping(bool sleeping) {
 }
 
 bool Conductor::before_sleep() {
-    turn();
+    if (turn()) return true;
     set_sleeping(true);
-    if (!collect()) return false;
-    // Something came between the last look and the flag: do not sleep on it.
-    return true;
+    return collect();  // something came between the last look and the flag: do not sleep on it
 }
 
 void Conductor::after_sleep() {
@@ -180,11 +185,13 @@ void Conductor::close_file(Task& task) {
     if (task.fd < 0) return;
     ::close(task.fd);
     task.fd = -1;
+    --files_held_;
 }
 
 void Conductor::release_input(Task& task) {
     if (!std::exchange(task.has_input, false)) return;
     input_->release(task.input_offset, task.bytes);
+    task.stream->flow.input_bytes -= task.bytes;
 }
 
 void Conductor::release_slot(Task& task) {
@@ -209,7 +216,9 @@ void Conductor::sweep() {
             continue;
         }
         workers_->remove_stream(stream->id());
+        auto on_gone = on_gone_.extract(stream->id());
         it = streams_.erase(it);
+        if (on_gone) on_gone.mapped()();
     }
 }
 

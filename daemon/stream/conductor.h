@@ -6,6 +6,7 @@
 // can be done now. What each step means is told in docs/how-a-sample-travels.md.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -38,8 +39,8 @@ class Conductor {
 
     // Adds a stream for a dataset that has been scanned; it starts at once.
     Result<Stream*> open(const Spec& spec, std::shared_ptr<const Dataset> dataset, std::uint32_t slots);
-    // Ends a stream. Its memory goes as soon as nothing in flight refers to it.
-    void close(Stream* stream);
+    // Ends a stream. Its memory goes as soon as nothing in flight refers to it; then `on_gone` is called.
+    void close(Stream* stream, std::function<void()> on_gone = {});
 
     [[nodiscard]] const std::map<std::uint64_t, std::unique_ptr<Stream>>& streams() const { return streams_; }
     [[nodiscard]] const WorkerPool& workers() const { return *workers_; }
@@ -56,15 +57,18 @@ class Conductor {
     bool before_sleep();
     void after_sleep();
     void set_sleeping(bool sleeping);
-    // Everything that can be done now.
-    void turn();
+    // Everything that can be done now, for a bounded time; true if there is more.
+    bool turn();
     bool collect();
 
     // intake.cpp: plan -> open -> size -> lane -> read -> runnable
     void admit(Stream& stream);
     void start(Task& task);
+    void open_file(Task& task);
     void on_read_completion(const ReadCompletion& completion);
     void on_open(Task& task, const ReadCompletion& completion);
+    void on_size(Task& task, std::uint64_t bytes);
+    void read_file(Task& task);
     void start_reads(Stream& stream);
     bool start_read(Stream& stream, Task& task);
     void on_read(Task& task, const ReadCompletion& completion);
@@ -104,8 +108,11 @@ class Conductor {
     std::map<std::uint64_t, std::unique_ptr<Stream>> streams_;
     std::unique_ptr<WorkerPool> workers_;
     std::uint64_t next_stream_id_ = 1;
-    std::uint32_t max_opening_;
+    std::uint32_t max_files_;
+    std::uint32_t files_held_ = 0;  // descriptors of tasks
+    std::uint32_t opens_ = 0;       // asked of the reader and not answered
     bool needs_sweep_ = false;
+    std::map<std::uint64_t, std::function<void()>> on_gone_;  // of streams that are closing
     bool rows_urgent_ = false;
     std::vector<ReadCompletion> reads_;
     std::vector<std::uint64_t> rows_;

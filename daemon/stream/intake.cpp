@@ -39,7 +39,12 @@ SampleError errno_error(const char* what, int error) {
 }  // namespace
 
 void Conductor::admit(Stream& stream) {
-    while (!stream.stopped() && !stream.planned_all() && stream.flow.opening < max_opening_) {
+    // Far enough ahead to see heavy samples several batches early. What waits for its turn is bounded too;
+    // the plan's order keeps the members of the front step always admitted.
+    constexpr std::uint32_t kMostOpening = 192;
+    const std::uint32_t most_tasks = kMostOpening + stream.ring().layout().sample_slots.total();
+    while (!stream.stopped() && !stream.planned_all() && stream.flow.opening < kMostOpening &&
+           opens_ < max_files_ && stream.flow.tasks < most_tasks) {
         Task& task = tasks_.allocate();
         task.stream = &stream;
         stream.next_place(task);
@@ -52,10 +57,16 @@ void Conductor::start(Task& task) {
     task.state = TaskState::kOpening;
     task.stream->dataset().path(task.sample_id, task.path);
     ++task.stream->flow.opening;
+    open_file(task);
+}
+
+void Conductor::open_file(Task& task) {
+    ++opens_;
     reader_->open({TaskTable::tag(task), task.path.c_str()});
 }
 
 void Conductor::on_read_completion(const ReadCompletion& completion) {
+    if (completion.is_open) --opens_;
     Task* task = tasks_.find(completion.tag);
     if (task == nullptr) {
         if (completion.is_open && completion.fd >= 0) ::close(completion.fd);
@@ -63,6 +74,7 @@ void Conductor::on_read_completion(const ReadCompletion& completion) {
     }
     if (completion.is_open) {
         task->fd = completion.fd;
+        if (task->fd >= 0) ++files_held_;
         on_open(*task, completion);
     } else {
         on_read(*task, completion);
@@ -71,7 +83,10 @@ void Conductor::on_read_completion(const ReadCompletion& completion) {
 
 void Conductor::on_open(Task& task, const ReadCompletion& completion) {
     Stream& stream = *task.stream;
+    const bool again =
+        task.state == TaskState::kReading;  // it was sized before, and its file closed meanwhile
     auto give_up = [&](SampleError error) {
+        if (again) --stream.flow.in_memory[static_cast<std::size_t>(task.lane)];
         --stream.flow.opening;
         fail(task, std::move(error));
     };
@@ -80,7 +95,7 @@ void Conductor::on_open(Task& task, const ReadCompletion& completion) {
         // Our limit, not the sample's fault: wait for descriptors to come free.
         spdlog::debug("out of descriptors: opening {} again", task.path);
         loop_.after(std::chrono::milliseconds(5), [this, tag = TaskTable::tag(task)] {
-            if (Task* again = tasks_.find(tag)) reader_->open({tag, again->path.c_str()});
+            if (Task* waiting = tasks_.find(tag)) open_file(*waiting);
         });
         return;
     }
@@ -92,13 +107,28 @@ void Conductor::on_open(Task& task, const ReadCompletion& completion) {
                             describe_bytes(input_->capacity()),
                         kNoOffset, 0});
     }
-    task.bytes = completion.size;
+    if (!again) return on_size(task, completion.size);
+    if (completion.size != task.bytes) {
+        return give_up({SampleErrorKind::kChanged,
+                        "the file had " + std::to_string(task.bytes) + " bytes a moment ago and has " +
+                            std::to_string(completion.size) + " now",
+                        kNoOffset, 0});
+    }
+    read_file(task);
+}
+
+void Conductor::on_size(Task& task, std::uint64_t bytes) {
+    Stream& stream = *task.stream;
+    task.bytes = bytes;
     Prediction prediction =
         stream.predictor().predict(task.key(stream.spec().seed), task.bytes, format_hint(task.path));
     task.predicted_ns = prediction.cost_ns;
     task.lane = prediction.lane;
     task.state = TaskState::kSized;
     stream.flow.sized[static_cast<std::size_t>(task.lane)].insert({{task.step, task.row}, task.index});
+    // Streams that wait for their consumers must not hold the descriptors that others need: opened again
+    // later.
+    if (files_held_ > max_files_) close_file(task);
 }
 
 void Conductor::start_reads(Stream& stream) {
@@ -116,6 +146,9 @@ void Conductor::start_reads(Stream& stream) {
 }
 
 bool Conductor::start_read(Stream& stream, Task& task) {
+    // No stream takes more than its part of the input buffer, but one file at least.
+    const std::uint64_t part = input_->capacity() / streams_.size();
+    if (stream.flow.input_bytes > 0 && stream.flow.input_bytes + task.bytes > part) return false;
     auto slot = stream.slots().acquire(task.lane, task.step == stream.front_step());
     if (!slot) return false;
     auto offset = input_->allocate(task.bytes);
@@ -127,10 +160,19 @@ bool Conductor::start_read(Stream& stream, Task& task) {
     task.has_slot = true;
     task.input_offset = *offset;
     task.has_input = true;
+    stream.flow.input_bytes += task.bytes;
     task.state = TaskState::kReading;
     ++stream.flow.in_memory[static_cast<std::size_t>(task.lane)];
-    reader_->read({TaskTable::tag(task), task.fd, 0, task.bytes, input_->at(*offset)});
+    if (task.fd >= 0) {
+        read_file(task);
+    } else {
+        open_file(task);
+    }
     return true;
+}
+
+void Conductor::read_file(Task& task) {
+    reader_->read({TaskTable::tag(task), task.fd, 0, task.bytes, input_->at(task.input_offset)});
 }
 
 void Conductor::on_read(Task& task, const ReadCompletion& completion) {

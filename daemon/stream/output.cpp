@@ -10,6 +10,7 @@ void Conductor::finish(Task& task) {
 
 void Conductor::assemble(Task& task) {
     Stream& stream = *task.stream;
+    rows_urgent_ |= stream.fully_placed(task);
     if (task.stops_stream) {
         stream.row_failed(task, task.error);
         drop(task);
@@ -17,13 +18,13 @@ void Conductor::assemble(Task& task) {
     }
     task.state = TaskState::kAssembling;
     assembler_->submit(stream.row_job(task, TaskTable::tag(task)));
-    rows_urgent_ |= stream.fully_placed(task);
 }
 
-// A thread is woken for several rows at once, unless a batch waits for nothing but these rows.
+// A thread is woken for several rows at once, unless a batch waits for nothing but these rows, or no worker
+// is at anything that could bring more: rows hold slots, and somebody may be waiting for one.
 void Conductor::flush_rows() {
     constexpr std::size_t kRowsPerWake = 8;
-    if (!rows_urgent_ && assembler_->pending() < kRowsPerWake) return;
+    if (!rows_urgent_ && workers_->busy() && assembler_->pending() < kRowsPerWake) return;
     rows_urgent_ = false;
     assembler_->flush();
 }

@@ -106,12 +106,16 @@ bool Stream::next_substitute(Task& task) {
 
 bool Stream::open_outputs() {
     bool any = false;
-    while (!stopped_ && next_output_step_ < total_steps()) {
+    while (!stopped_) {
         std::uint64_t epoch = next_output_step_ / identity_.batches_per_epoch;
+        if (epoch >= spec_.epochs) return any;
         std::uint64_t batch = next_output_step_ % identity_.batches_per_epoch;
         auto slot = ring_.acquire();
         if (!slot) {
-            if (!std::exchange(ring_full_, true)) ring_full_since_ns_ = now_ns();
+            // Every slot is with the consumer and finished work waits: the consumer is the bottleneck.
+            if (outputs_.empty() && !waiting_.empty() && !std::exchange(ring_full_, true)) {
+                ring_full_since_ns_ = now_ns();
+            }
             return any;
         }
         if (std::exchange(ring_full_, false))

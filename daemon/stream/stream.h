@@ -84,7 +84,8 @@ class Stream {
     // The conductor's own notes about this stream.
     struct Flow {
         std::uint32_t tasks = 0;                        // in the table
-        std::uint32_t opening = 0;                      // tasks that hold, or wait for, a descriptor
+        std::uint32_t opening = 0;                      // tasks whose bytes are not in memory yet
+        std::uint64_t input_bytes = 0;                  // in the input buffer
         std::array<std::uint32_t, kLanes> in_memory{};  // reading or runnable, by lane
         // Tasks whose size is known and that wait for a slot and an input buffer, in plan order.
         std::array<std::set<std::pair<std::pair<std::uint64_t, std::uint32_t>, std::uint32_t>>, kLanes> sized;
@@ -121,7 +122,6 @@ class Stream {
     Stream(const Spec& spec, std::shared_ptr<const Dataset> dataset, const RingIdentity& identity);
 
     const BatchPlan& plan(std::uint64_t epoch);
-    [[nodiscard]] std::uint64_t total_steps() const { return identity_.batches_per_epoch * spec_.epochs; }
     Output* output_for(const Task& task);
     void finish_step(std::uint64_t step);
     void publish_output(Output& output);

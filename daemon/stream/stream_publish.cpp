@@ -79,8 +79,8 @@ void Stream::end_epoch(std::uint64_t epoch, std::uint64_t step) {
 void Stream::publish_output(Output& output) {
     if (over_budget(output)) {
         stop({Status::kTooManyFailures,
-              std::to_string(failures_) + " of " + std::to_string(asked_) +
-                  " samples could not be delivered; errors.max_failures is " +
+              std::to_string(failures_) + " samples could not be delivered by the time " +
+                  std::to_string(asked_) + " had been asked for; errors.max_failures is " +
                   std::to_string(spec_.max_failures) + " and errors.max_rate " +
                   std::to_string(spec_.max_rate) + " (the report names each)",
               0});

@@ -29,6 +29,21 @@ void count_decoded(sl_shm_stats& stats, const Task& task, Lane actual_lane) {
     count(stats.absolute_error_ppm, static_cast<std::uint64_t>(error * 1e6));
 }
 
+// For a sample that has ended so many workers that it is not tried again.
+SampleError lost_error(const Task& task, const LostJob& lost) {
+    spdlog::warn("{} has ended its worker {} times (last by {} {}): given up", task.path,
+                 task.crashes + task.kills, lost.timed_out ? "hanging, signal" : "signal", lost.signal);
+    if (lost.timed_out) {
+        return {SampleErrorKind::kTimeout,
+                "it took so long to decode that its worker process was killed; a retry did no better",
+                kNoOffset, 0};
+    }
+    return {SampleErrorKind::kPoison,
+            "its worker process died each time it was decoded (last by signal " +
+                std::to_string(lost.signal) + ")",
+            kNoOffset, 0};
+}
+
 }  // namespace
 
 void Conductor::dispatch() {
@@ -89,16 +104,11 @@ void Conductor::on_lost(const LostJob& lost) {
     if (stream.flow.closing) return drop(*task);
     if (lost.suspect) {
         count(stream.ring().stats().retried, 1);
-        ++(lost.signal == SIGKILL ? task->kills : task->crashes);
-        if (task->crashes >= kMaxCrashes || task->kills >= kMaxKills) {
-            spdlog::warn("{} has killed its worker {} times (last by signal {}): poison", task->path,
-                         task->crashes + task->kills, lost.signal);
-            release_input(*task);
-            return fail(*task, {SampleErrorKind::kPoison,
-                                "its worker process died each time it was decoded (last by signal " +
-                                    std::to_string(lost.signal) + ")",
-                                kNoOffset, 0});
-        }
+        // The pool's own kill, after too long a time, is the sample's doing like a crash.
+        bool killed_from_outside = lost.signal == SIGKILL && !lost.timed_out;
+        ++(killed_from_outside ? task->kills : task->crashes);
+        if (task->crashes >= kMaxCrashes || task->kills >= kMaxKills)
+            return fail(*task, lost_error(*task, lost));
     }
     ++stream.flow.in_memory[static_cast<std::size_t>(task->lane)];
     make_runnable(*task);  // its bytes and its slot are still there

@@ -10,9 +10,12 @@
 namespace sl {
 
 void run_test_hooks(std::span<const std::byte> file) {
-    constexpr std::string_view kAbort = "SL-TEST-ABORT";
-    if (file.size() >= kAbort.size() && std::memcmp(file.data(), kAbort.data(), kAbort.size()) == 0)
-        std::abort();
+    auto begins_with = [&](std::string_view word) {
+        return file.size() >= word.size() && std::memcmp(file.data(), word.data(), word.size()) == 0;
+    };
+    if (begins_with("SL-TEST-ABORT")) std::abort();
+    while (begins_with("SL-TEST-HANG"))
+        ::pause();
     static const char* delay = std::getenv("SPEEDYLOADER_TEST_DELAY_US");
     if (delay == nullptr) return;
     static std::minstd_rand random(static_cast<unsigned>(::getpid()));

@@ -1,6 +1,7 @@
 // Faults that tests ask of a worker; compiled in by SL_TEST_HOOKS only, absent from a release.
 //
 //   a file that begins with "SL-TEST-ABORT"         the worker aborts (a decoder that crashes)
+//   a file that begins with "SL-TEST-HANG"          the worker waits for ever (a decoder that does not end)
 //   SPEEDYLOADER_TEST_DELAY_US=N in the environment each sample takes up to N microseconds longer, at random
 #pragma once
 

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -23,13 +24,21 @@ static void* make_file(uint64_t bytes, int* fd) {
     return memory;
 }
 
+static void ring_event(const segment* made) {
+    assert_int_equal(send(made->event_ringer, "", 1, MSG_DONTWAIT), 1);
+}
+
 void segment_make(segment* made) {
     memset(made, 0, sizeof *made);
     made->bytes = SLOTS_OFFSET + SEGMENT_SLOTS * SLOT_BYTES;
     made->memory = make_file(made->bytes, &made->batches_fd);
     made->returns = make_file(SL_SHM_PAGE, &made->returns_fd);
     made->wake_fd = eventfd(0, EFD_CLOEXEC);
-    made->event_fd = eventfd(0, EFD_CLOEXEC);
+    int ends[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends), 0);
+    made->event_ringer = ends[0];
+    made->event_fd = ends[1];
+    ring_event(made); /* from the start, as the treaty wants it */
     uint64_t words = RING_OFFSET + SEGMENT_RING * sizeof(sl_shm_descriptor);
     sl_shm_batch_header header = {
         .magic = SL_SHM_MAGIC,
@@ -67,8 +76,7 @@ void segment_publish(segment* made, const sl_shm_descriptor* descriptor) {
     memcpy(made->memory + at, descriptor, sizeof *descriptor);
     sl_shm_batch_live* live = (sl_shm_batch_live*)(made->memory + SL_SHM_LIVE_OFFSET);
     sl_shm_store_release_u32(&live->published, ++made->published);
-    uint64_t one = 1;
-    assert_int_equal(write(made->event_fd, &one, sizeof one), sizeof one);
+    ring_event(made);
     syscall(SYS_futex, &live->published, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
@@ -79,4 +87,5 @@ void segment_free(segment* made) {
     close(made->returns_fd);
     close(made->wake_fd);
     close(made->event_fd);
+    close(made->event_ringer);
 }

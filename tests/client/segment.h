@@ -12,6 +12,7 @@ typedef struct segment {
     int returns_fd;
     int wake_fd;
     int event_fd;
+    int event_ringer;
     uint64_t bytes;
     uint8_t* memory; /* the batch segment, writable */
     sl_shm_return_page* returns;

@@ -15,8 +15,6 @@ from support.specs import id_spec, spec
 HERE = pathlib.Path(__file__).parent
 WITHOUT_URING = [sys.executable, HERE / "without_uring.py"]
 COUNT = 40  # files of few_photos
-AS_NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a daemon as somebody else")
 
 
 @pytest.fixture
@@ -89,9 +87,9 @@ def test_URG_01_asking_for_io_uring_where_it_is_forbidden_fails_clearly(daemons)
     assert "io_uring refused (EPERM" in str(refused.value) and "asked for" in str(refused.value)
 
 
-@needs_root
-def test_URG_02_an_ordinary_user_with_64_KB_of_lockable_memory_gets_the_right_epoch(daemons, job, expected):
-    daemon = daemons.start(wrap=[*AS_NOBODY, "sh", "-c", 'ulimit -l 64 && exec "$@"', "sh"])
+def test_URG_02_an_ordinary_user_with_64_KB_of_lockable_memory_gets_the_right_epoch(
+        daemons, as_nobody, job, expected):
+    daemon = daemons.start(wrap=[*as_nobody, "sh", "-c", 'ulimit -l 64 && exec "$@"', "sh"])
     assert pathlib.Path(f"/proc/{daemon.pid}").stat().st_uid == 65534
     assert daemons.run(job, daemon)["hash"] == expected
     said = daemon.status()["reader"]

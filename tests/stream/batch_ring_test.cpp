@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 
 #include <cstring>
 #include <string>
@@ -133,9 +134,35 @@ bool readable(int fd) {
     return ::poll(&entry, 1, 0) == 1;
 }
 
+// One ring, which must be the only one.
+void take_ring(int fd) {
+    char rung = 0;
+    assert_int_equal(::recv(fd, &rung, sizeof rung, MSG_DONTWAIT), 1);
+    assert_false(readable(fd));
+}
+
+void the_event_is_rung_once_from_the_start_for_who_asks_later(void**) {
+    BatchRing ring = make_ring(layout_for(4, 2));
+    take_ring(ring.event_fd());
+}
+
+void a_client_that_takes_no_ring_and_makes_its_end_blocking_does_not_stop_a_publish(void**) {
+    BatchRing ring = make_ring(layout_for(1, 2));
+    RingClient client(ring);
+    assert_int_equal(::fcntl(ring.event_fd(), F_SETFL, 0), 0);
+    sl_shm_store_relaxed_u32(&client.returns().wants_event, 1);
+    for (std::uint64_t step = 0; step < 2000; ++step) {
+        ring.publish_batch(*ring.acquire(), 0, step, step, 1);
+        client.give_back(*client.take());
+        assert_true(ring.collect_returns());
+    }
+    assert_true(readable(ring.event_fd()));
+}
+
 void the_event_is_rung_on_publish_only_for_who_asked_for_it(void**) {
     BatchRing ring = make_ring(layout_for(4, 2));
     RingClient client(ring);
+    take_ring(ring.event_fd());
     ring.publish_batch(*ring.acquire(), 0, 0, 0, 4);
     assert_false(readable(ring.event_fd()));
     sl_shm_store_relaxed_u32(&client.returns().wants_event, 1);
@@ -146,6 +173,7 @@ void the_event_is_rung_on_publish_only_for_who_asked_for_it(void**) {
 void closing_says_so_and_rings(void**) {
     BatchRing ring = make_ring(layout_for(4, 2));
     RingClient client(ring);
+    take_ring(ring.event_fd());
     assert_int_equal(sl_shm_load_acquire_u32(&client.live().closed), 0);
     ring.close();
     assert_int_equal(sl_shm_load_acquire_u32(&client.live().closed), 1);
@@ -193,6 +221,8 @@ int main() {
         cmocka_unit_test(descriptors_come_in_the_order_of_publishing),
         cmocka_unit_test(the_longest_backlog_an_unread_stream_can_have_fits_the_ring),
         cmocka_unit_test(an_error_page_is_written_before_its_descriptor),
+        cmocka_unit_test(the_event_is_rung_once_from_the_start_for_who_asks_later),
+        cmocka_unit_test(a_client_that_takes_no_ring_and_makes_its_end_blocking_does_not_stop_a_publish),
         cmocka_unit_test(the_event_is_rung_on_publish_only_for_who_asked_for_it),
         cmocka_unit_test(closing_says_so_and_rings),
         cmocka_unit_test(unread_is_never_more_than_the_ring_whatever_the_client_says),

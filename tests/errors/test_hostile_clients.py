@@ -1,0 +1,250 @@
+"""Clients that break the rules on purpose, over raw sockets: only they notice, nobody else waits.
+
+The layouts spoken here are those of shm/messages.h and shm/layout.h.
+"""
+
+import array
+import contextlib
+import errno
+import fcntl
+import json
+import mmap
+import os
+import pathlib
+import signal
+import socket
+import struct
+import threading
+import time
+
+from support.capi import Client
+from support.daemon import wait_for
+from support.specs import id_spec, spec
+
+MIB = 1 << 20
+HELLO, HELLO_REPLY, ERROR, OPEN, OPEN_REPLY, SEGMENT, STATUS, DOCUMENT = 1, 2, 3, 4, 5, 6, 9, 11
+BATCHES, RETURNS, WAKE, EVENT = 1, 2, 3, 4
+HEAD = struct.Struct("<IHHII")
+MAX_STREAMS = 64
+MANY_OPENINGS = 150
+E_BUDGET = -12
+
+
+class RawClient:
+    """A connection that has said HELLO and then sends what it likes."""
+
+    def __init__(self, path):
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket.settimeout(30)
+        self._socket.connect(str(path))
+        self.send(HELLO, 0, struct.pack("<II64s", 1, 0, b"hostile"))
+        assert self.receive()[0] == HELLO_REPLY
+
+    def send(self, kind, request, body=b""):
+        self._socket.sendall(HEAD.pack(HEAD.size + len(body), 1, 0, kind, request) + body)
+
+    def receive(self):
+        """(type, request, body, descriptor or None) of the next message."""
+        data, parts, _, _ = self._socket.recvmsg(65536, socket.CMSG_SPACE(4))
+        if not data:
+            raise ConnectionError("the daemon has hung up")
+        fds = array.array("i")
+        for _, _, content in parts:
+            fds.frombytes(content[:4])
+        _, _, _, kind, request = HEAD.unpack_from(data)
+        return kind, request, data[HEAD.size:], fds[0] if fds else None
+
+    def ask_for_stream(self, request, job, slots):
+        text = json.dumps(job).encode()
+        self.send(OPEN, request, struct.pack("<IIII", slots, 0, len(text), 0) + text)
+
+    def close(self):
+        # Not close alone: another thread may be waiting for the socket.
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+
+def open_raw(client, job, slots):
+    """{segment kind: descriptor} of a new stream."""
+    client.ask_for_stream(1, job, slots)
+    parts = {}
+    while True:
+        kind, _, body, fd = client.receive()
+        if kind == OPEN_REPLY:
+            return parts
+        assert kind == SEGMENT
+        parts[struct.unpack_from("<QI", body)[1]] = fd
+
+
+class RawStream:
+    """A stream's shared memory, with the client's words in reach."""
+
+    def __init__(self, parts):
+        self.parts = parts
+        self.batches = mmap.mmap(parts[BATCHES], 0, prot=mmap.PROT_READ)
+        self.returns = mmap.mmap(parts[RETURNS], 0)
+        self._slots, = struct.unpack_from("<I", self.batches, 40)
+        self._words, = struct.unpack_from("<Q", self.batches, 72)
+
+    def published(self):
+        return struct.unpack_from("<I", self.batches, 4096)[0]
+
+    def ask_for_events(self):
+        struct.pack_into("<I", self.returns, 4, 1)
+
+    def give_back_all(self):
+        """Ends every lease: the generation is the upper half of a slot's word."""
+        for slot in range(self._slots):
+            word, = struct.unpack_from("<Q", self.batches, self._words + 8 * slot)
+            struct.pack_into("<I", self.returns, 64 + 4 * slot, word >> 32)
+        os.write(self.parts[WAKE], struct.pack("<Q", 1))
+
+
+def fill(fd):
+    """Puts into a descriptor all that it holds, whatever it is, and leaves it blocking for whoever shares it."""
+    os.set_blocking(fd, False)
+    with contextlib.suppress(BlockingIOError, OSError):
+        os.write(fd, struct.pack("<Q", 2**64 - 2))
+    with contextlib.suppress(BlockingIOError, OSError):
+        while True:
+            os.write(fd, struct.pack("<Q", 1))
+    os.set_blocking(fd, True)
+    assert not fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_NONBLOCK
+
+
+def deliver_all(daemon, folder, count):
+    with Client(daemon.socket) as client:
+        stream = client.open(id_spec(folder, batch=4))
+        assert sorted(i for batch in stream.batches() for i in batch.ids()) == list(range(count))
+        stream.close()
+
+
+def test_a_client_that_makes_the_event_descriptor_full_and_blocking_stops_nobody(daemon, id_set):
+    hostile = RawClient(daemon.socket)
+    stream = RawStream(open_raw(hostile, id_spec(id_set(12), batch=1) | {"epochs": 1000}, slots=2))
+    fill(stream.parts[EVENT])
+    os.set_blocking(stream.parts[WAKE], True)
+    stream.ask_for_events()
+    before = stream.published()
+
+    def has_gone_on():
+        stream.give_back_all()
+        return stream.published() >= before + 200
+
+    wait_for(has_gone_on, 30, "the hostile client's own stream")
+    deliver_all(daemon, id_set(24), 24)
+    hostile.close()
+
+
+def test_many_openings_at_once_give_64_streams_and_an_error_for_each_of_the_rest(daemon, id_set):
+    threads = len(os.listdir(f"/proc/{daemon.pid}/task"))
+    most_threads = 0
+    hostile = RawClient(daemon.socket)
+    job = id_spec(id_set(12), batch=1)
+    sender = threading.Thread(
+        target=lambda: [hostile.ask_for_stream(request, job, 1) for request in range(1, MANY_OPENINGS + 1)])
+    sender.start()
+    answers = {}
+    while len(answers) < MANY_OPENINGS:
+        kind, request, body, fd = hostile.receive()
+        if fd is not None:
+            os.close(fd)
+        if kind == ERROR:
+            assert struct.unpack_from("<i", body)[0] == E_BUDGET
+        if kind in (ERROR, OPEN_REPLY):
+            assert request not in answers
+            answers[request] = kind
+        most_threads = max(most_threads, len(os.listdir(f"/proc/{daemon.pid}/task")))
+    sender.join()
+    assert list(answers.values()).count(OPEN_REPLY) == MAX_STREAMS
+    assert most_threads <= threads + 4
+    deliver_all(daemon, id_set(24), 24)
+    hostile.close()
+
+
+def test_openings_of_a_client_that_has_gone_hold_nothing(daemon, id_set):
+    reserved = daemon.status()["memory"]["reserved"]
+    hostile = RawClient(daemon.socket)
+    for request in range(1, MAX_STREAMS + 1):
+        hostile.ask_for_stream(request, id_spec(id_set(12), batch=1), 1)
+    hostile.close()
+    deliver_all(daemon, id_set(24), 24)
+    wait_for(lambda: daemon.status()["memory"]["reserved"] == reserved, 30)
+    wait_for(lambda: not daemon.status()["streams"], 30)
+
+
+def test_who_closes_a_stream_and_opens_the_next_finds_its_memory_free(daemons, few_photos):
+    daemon = daemons.start("--input", "64MiB", memory="192MiB")  # for one such stream and no second
+    job = spec(few_photos, size=(224, 224), batch=32)
+    with Client(daemon.socket) as client:
+        for _ in range(20):
+            stream = client.open(job)
+            stream.next()[1].release()
+            stream.close()
+
+
+class Flood:
+    """STATUS requests without a pause, each answer read. Streams of its own make every answer long, so that the
+    daemon is slower than this program and never finds the socket empty."""
+
+    STREAMS = 32
+
+    def __init__(self, path, job):
+        self._client = RawClient(path)
+        for _ in range(self.STREAMS):
+            for fd in open_raw(self._client, job, slots=1).values():
+                os.close(fd)
+        self.answered = 0
+        self._threads = [threading.Thread(target=self._run, args=(work,)) for work in (self._ask, self._read)]
+        for thread in self._threads:
+            thread.start()
+
+    def _run(self, work):
+        with contextlib.suppress(OSError):  # the end: the socket is shut
+            while True:
+                work()
+
+    def _ask(self):
+        self._client.send(STATUS, 1)
+
+    def _read(self):
+        kind, _, _, fd = self._client.receive()
+        os.close(fd)
+        assert kind == DOCUMENT
+        self.answered += 1
+
+    def end(self):
+        self._client.close()
+        for thread in self._threads:
+            thread.join()
+
+
+def test_a_flood_of_status_requests_keeps_no_other_client_from_its_batches(daemon, id_set):
+    flood = Flood(daemon.socket, id_spec(id_set(12), batch=1))
+    try:
+        wait_for(lambda: flood.answered > 100, 30)
+        before = flood.answered
+        deliver_all(daemon, id_set(24), 24)
+        assert flood.answered > before
+    finally:
+        flood.end()
+
+
+def test_a_daemon_that_leaves_keeps_its_hands_off_the_next_ones_socket(daemon, id_set):
+    for _ in range(5):
+        leaving = daemon.process
+        os.kill(leaving.pid, signal.SIGTERM)
+        # The name goes while somebody still answers behind it: nobody meets a dead socket.
+        deadline = time.monotonic() + 30
+        while True:
+            assert time.monotonic() < deadline
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
+                if (refused := probe.connect_ex(str(daemon.socket))) != 0:
+                    break
+        assert refused == errno.ENOENT
+        daemon.start()
+        assert leaving.wait(30) == 0
+        assert pathlib.Path(daemon.socket).is_socket()
+        assert daemon.status()["pid"] == daemon.process.pid
+    deliver_all(daemon, id_set(24), 24)
