@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { WANTED = 300, LARGEST_SPEC = 1 << 16 };
+enum { MOST = 300, LARGEST_SPEC = 1 << 16 };
 static const double kPatience = 30; /* seconds for all of it */
 
 struct mapping {
@@ -69,13 +69,13 @@ static int wait_for_two(const sl_stream* stream, double until) {
     return 0;
 }
 
-/* Fills `times` with seconds per hand-over; returns how many, or -1 after an error. */
-static int take_batches(sl_stream* stream, double* times, struct mapping* mapping) {
+/* Fills `times` with seconds of `wanted` hand-overs; returns how many there were, or -1 after an error. */
+static int take_batches(sl_stream* stream, int wanted, double* times, struct mapping* mapping) {
     const double until = now() + kPatience;
     int count = 0;
-    while (count < WANTED && wait_for_two(stream, until)) {
+    while (count < wanted && wait_for_two(stream, until)) {
         sl_status status = SL_OK;
-        while (count < WANTED && status == SL_OK) {
+        while (count < wanted && status == SL_OK) {
             sl_batch* batch = NULL;
             const double start = now();
             status = sl_next(stream, 0, &batch);
@@ -98,10 +98,12 @@ static int take_batches(sl_stream* stream, double* times, struct mapping* mappin
 
 int main(int argc, char** argv) {
     static char spec[LARGEST_SPEC];
-    static double times[WANTED];
-    FILE* file = argc == 2 ? fopen(argv[1], "re") : NULL;
+    static double times[MOST];
+    const int asked = argc == 3 ? atoi(argv[2]) : MOST;
+    const int wanted = asked > 0 && asked < MOST ? asked : MOST;
+    FILE* file = argc == 2 || argc == 3 ? fopen(argv[1], "re") : NULL;
     if (!file) {
-        fprintf(stderr, "usage: sl_bench_handover SPEC.json\n");
+        fprintf(stderr, "usage: sl_bench_handover SPEC.json [BATCHES]\n");
         return 2;
     }
     const size_t bytes = fread(spec, 1, sizeof spec, file);
@@ -111,7 +113,7 @@ int main(int argc, char** argv) {
     if (sl_connect(NULL, &client) != SL_OK) return complain("cannot connect");
     if (sl_open(client, spec, bytes, NULL, &stream) != SL_OK) return complain("cannot open the stream");
     struct mapping mapping = {0, ""};
-    const int count = take_batches(stream, times, &mapping);
+    const int count = take_batches(stream, wanted, times, &mapping);
     if (count <= 0) return complain("no batch became ready");
     sl_close(stream);
     sl_disconnect(client);

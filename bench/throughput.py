@@ -98,12 +98,12 @@ def find_peers(options, notes):
     return found
 
 
-def handover(folder, epochs):
+def handover(folder, wanted):
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
-        json.dump({**spec(folder, "fast", 1), "epochs": epochs}, file)
+        json.dump({**spec(folder, "fast", 1), "epochs": 20}, file)
         file.flush()
         return common.last_json(common.run_program(
-            [common.BUILD / "bin" / "sl_bench_handover", file.name], environment=OWN_DAEMON).stdout)
+            [common.BUILD / "bin" / "sl_bench_handover", file.name, wanted], environment=OWN_DAEMON).stdout)
 
 
 def say(text):
@@ -113,17 +113,17 @@ def say(text):
 def measure(options):
     notes = []
     folder = common.make_photos(1000 if options.quick else 4000)
-    rounds = 2 if options.quick else 5
-    parts = {"limit region": functools.partial(limit, folder, "region", 2),
-             "limit fast": functools.partial(limit, folder, "fast", 2),
-             "fast": functools.partial(ours, folder, "fast", 2),
-             "pillow": functools.partial(ours, folder, "pillow", 2)}
+    rounds, passes = (2, 1) if options.quick else (5, 2)
+    parts = {"limit region": functools.partial(limit, folder, "region", passes),
+             "limit fast": functools.partial(limit, folder, "fast", passes),
+             "fast": functools.partial(ours, folder, "fast", passes),
+             "pillow": functools.partial(ours, folder, "pillow", passes)}
     if options.peers:
         for name, function in find_peers(options, notes).items():
-            parts[name] = functools.partial(function, folder, 2)
+            parts[name] = functools.partial(function, folder, passes)
     results = common.interleave(parts, rounds, say)
     say("hand-over")
-    batch = handover(folder, 8 if options.quick else 20)
+    batch = handover(folder, 100 if options.quick else 300)
     rows = [(name, {key: common.column(result, key) for key in result[0]})
             for name, result in results.items()]
     cells = dict(rows)
