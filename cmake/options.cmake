@@ -1,6 +1,7 @@
 # Build options and the flags every target shares.
 option(SL_BUILD_TESTS "Build the C and C++ tests" ON)
 option(SL_BUILD_BENCH "Build the programs that bench/run measures" OFF)
+option(SL_BUILD_PYTHON "Build the Python package's module; needs Python 3.11 and nanobind" OFF)
 option(SL_TEST_HOOKS "Compile in the fault points that tests use; never in a release" OFF)
 set(SL_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize= (address,undefined | thread)")
 

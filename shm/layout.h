@@ -4,7 +4,7 @@
  * cache line (64 bytes); no pointers, no locks. Words that two processes touch at the same time are read and
  * written only through the sl_shm_* accessors below, each of which names its partner.
  *
- *   BATCH SEGMENT  (one per stream; the daemon writes, the client maps it read-only, sealed)
+ *   BATCH SEGMENT  (one per stream; the daemon writes, the client maps it read-only or privately)
  *
  *     0            header page   sl_shm_batch_header: sizes, tensors; written once, `ready` last
  *     4096         live page     sl_shm_batch_live: publish count (futex word), sleep flag, stats
@@ -63,7 +63,7 @@ extern "C" {
 
 #define SL_SHM_MAGIC 0x3152444c59445053ULL /* "SPDYLDR1" */
 #define SL_SHM_MAJOR 1
-#define SL_SHM_MINOR 0
+#define SL_SHM_MINOR 1 /* up with each member added at a struct's end or in a reserved place */
 #define SL_SHM_READY 0x59444552u /* "REDY" */
 
 #define SL_SHM_PAGE 4096u
@@ -168,8 +168,24 @@ typedef struct sl_shm_batch_header {
     uint32_t ready;          /* SL_SHM_READY, stored last (READY pair) */
     uint32_t reserved;
     sl_shm_tensor tensors[SL_SHM_MAX_TENSORS];
+    /* Since 1.1: what a saved position says beside epoch and batch. */
+    uint64_t first_batch;    /* index in first_epoch; the two are where the stream began */
+    uint64_t fingerprint;    /* of the dataset */
+    uint64_t seed;
+    uint64_t global_batch;   /* batch size x world size */
+    uint32_t order_version;  /* of the order's algorithm */
+    uint32_t last;           /* SL_SHM_LAST_... */
+    uint32_t flags;          /* SL_SHM_... below; unknown bits mean nothing */
+    uint32_t reserved2;
 } sl_shm_batch_header;
+enum { SL_SHM_LAST_DROP = 0, SL_SHM_LAST_KEEP = 1, SL_SHM_LAST_PAD = 2 };
+enum {
+    SL_SHM_SHUFFLE = 1u,     /* else samples come in the order of their ids */
+    SL_SHM_ANY_MEMBERS = 2u  /* a batch holds what finished first (order.policy "ready", sample level) */
+};
 SL_SHM_ASSERT(offsetof(sl_shm_batch_header, tensors) == 136);
+SL_SHM_ASSERT(offsetof(sl_shm_batch_header, first_batch) == 136 + 96 * SL_SHM_MAX_TENSORS);
+SL_SHM_ASSERT(sizeof(sl_shm_batch_header) == 136 + 96 * SL_SHM_MAX_TENSORS + 48);
 SL_SHM_ASSERT(sizeof(sl_shm_batch_header) <= SL_SHM_PAGE);
 
 /* What a stream has done so far. Each word is written by the daemon's conductor, relaxed; a reader sees each
@@ -219,7 +235,7 @@ typedef struct sl_shm_descriptor {
     uint32_t count;       /* rows */
     uint64_t epoch;
     uint64_t batch;       /* index in the epoch */
-    uint64_t step;        /* batches of this stream before this one, over all epochs */
+    uint64_t step;        /* batches before this one since epoch 0: epoch x batches_per_epoch + batch */
     uint64_t reserved[3];
 } sl_shm_descriptor;
 SL_SHM_ASSERT(sizeof(sl_shm_descriptor) == 64);

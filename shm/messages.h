@@ -7,7 +7,7 @@
  *   client                          daemon
  *   HELLO (role client)        ->
  *                              <-   HELLO_REPLY, or ERROR (version, denied)
- *   OPEN (options, spec)       ->
+ *   OPEN (options, spec, state) ->
  *                              <-   SEGMENT x 4 (batch, return page, wake, event; one descriptor each)
  *                              <-   OPEN_REPLY, or ERROR
  *   CLOSE, STATUS, REPORT      ->
@@ -34,7 +34,8 @@ extern "C" {
 #endif
 
 #define SL_MESSAGE_MAX 65536u
-#define SL_SPEC_MAX (SL_MESSAGE_MAX - 256u)
+#define SL_SPEC_MAX (SL_MESSAGE_MAX - 1024u)
+#define SL_OPEN_STATE_MAX 512u /* a saved position, also one written out with blanks and line breaks */
 
 enum {
     SL_MSG_HELLO = 1,
@@ -102,8 +103,9 @@ typedef struct sl_msg_open {
     uint32_t slots;       /* batch slots wanted; 0: the daemon chooses */
     uint32_t flags;       /* SL_OPEN_... */
     uint32_t spec_bytes;  /* JSON follows this struct */
-    uint32_t reserved;
+    uint32_t state_bytes; /* since 1.1: a saved position follows the spec; 0: from the start */
 } sl_msg_open;
+SL_SHM_ASSERT(sizeof(sl_msg_open) + SL_SPEC_MAX + SL_OPEN_STATE_MAX <= SL_MESSAGE_MAX);
 enum { SL_OPEN_SAMPLES = 1 /* sample level: one sample a slot, in the order they finish */ };
 
 typedef struct sl_msg_open_reply {

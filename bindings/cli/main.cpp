@@ -21,8 +21,8 @@ void add_run(CLI::App& app, RunOptions& options, int& exit_status) {
     verb->add_option("--batch", options.changes.batch, "samples a batch")->check(CLI::PositiveNumber);
     verb->add_option("--seed", options.changes.seed, "of order and augmentation")
         ->check(CLI::NonNegativeNumber);
-    verb->add_option("--profile", options.changes.profile, "pillow: Pillow's bytes; fast: near them")
-        ->check(CLI::IsMember({"pillow", "fast"}));
+    verb->add_option("--profile", options.changes.profile, "pillow: the bytes of Pillow up to 12; pillow13; fast: near them")
+        ->check(CLI::IsMember({"pillow", "pillow13", "fast"}));
     verb->add_option("--policy", options.changes.policy, "strict: planned order; ready: as they finish")
         ->check(CLI::IsMember({"strict", "ready"}));
     verb->add_option("--limit-batches", options.limit_batches, "stop after so many")

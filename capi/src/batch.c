@@ -1,7 +1,8 @@
 /* A leased batch: its tensors, its rows, and its return.
  *
  * Any thread, in any order, also after the stream and the client are closed: a lease holds the mapping.
- * Memory is read-only; the only words written are this lease's own in the return page. */
+ * Memory is read-only unless writes were allowed (writes.c), and then only this process sees them; the only
+ * shared words written are this lease's own in the return page. */
 #include <string.h>
 
 #include "internal.h"
@@ -122,6 +123,11 @@ sl_status sl_batch_sample(const sl_batch* batch, uint32_t row, sl_sample_info* i
     return SL_OK;
 }
 
+sl_status sl_batch_allow_writes(sl_batch* batch) {
+    sl_status status = check_lease(batch);
+    return status == SL_OK ? sl_writes_allow(batch) : status;
+}
+
 sl_status sl_batch_release(sl_batch* batch) {
     if (batch == NULL) return SL_OK;
     sl_mapping* map = batch->map;
@@ -133,6 +139,14 @@ sl_status sl_batch_release(sl_batch* batch) {
     if (!__atomic_compare_exchange_n(&batch->state, &leased, SL_BATCH_FREE, false, __ATOMIC_ACQ_REL,
                                      __ATOMIC_RELAXED)) {
         return sl_fail(SL_E_INVALID_ARGUMENT, 0, "the batch had been released already");
+    }
+    if (__atomic_load_n(&batch->writes, __ATOMIC_ACQUIRE) != SL_WRITES_NEVER) {
+        /* Before RETURN: the slot is nobody else's while its pages are dropped. */
+        status = sl_writes_end(batch);
+        if (status != SL_OK) {
+            __atomic_store_n(&batch->state, SL_BATCH_LEASED, __ATOMIC_RELEASE);
+            return status;
+        }
     }
     /* RETURN: every read of the tensors comes before this store. From here on another thread may get the same
      * handle for the slot's next batch: only the mapping, which this lease still holds, is touched. */

@@ -37,17 +37,23 @@ typedef struct sl_mapping sl_mapping;
 
 enum { SL_BATCH_FREE = 0, SL_BATCH_LEASED = 1 };
 
+/* Whether a slot may be written in this process; TRIED: perhaps a part of it. Never goes back (writes.c). */
+enum { SL_WRITES_NEVER = 0, SL_WRITES_TRIED = 1, SL_WRITES_ALLOWED = 2 };
+
 /* One a slot, since a slot is leased at most once at a time: taking a batch needs no memory and no lock. */
 struct sl_batch {
     sl_mapping* map;
-    uint32_t state; /* SL_BATCH_...; atomic, so that a second release is noticed */
+    uint32_t state;  /* SL_BATCH_...; atomic, so that a second release is noticed */
+    uint32_t writes; /* SL_WRITES_..., of the slot: outlives the lease; atomic */
+    uint64_t faults; /* of this process when the lease began; 0: unknown */
     sl_shm_descriptor descriptor;
 };
 
 struct sl_mapping {
     uint32_t refs; /* the stream and one a leased batch; atomic */
     pid_t pid;
-    const uint8_t* segment;      /* batch segment, read-only */
+    const uint8_t* segment;      /* batch segment, read-only but for slots that may be written */
+    int batches_fd;              /* of the segment, for slots that are to be written */
     sl_shm_return_page* returns; /* ours to write */
     int wake_fd;                 /* rings the daemon */
     sl_shm_batch_header header;  /* private, checked copy */
@@ -62,9 +68,11 @@ struct sl_stream {
     sl_level level;
     uint32_t consumed;  /* PUBLISH: our read cursor, modulo 2^32; atomic for sl_stream_stats */
     sl_status finished; /* SL_OK, SL_END, or the error that stopped the stream */
-    int event_fd;       /* rung by the daemon on publish once asked for */
-    int loop_fd;        /* epoll over event_fd and the socket; -1 until asked for */
-    uint64_t wait_ns;   /* atomic, relaxed */
+    uint64_t epoch;     /* position: the batch after the last one taken */
+    uint64_t batch;
+    int event_fd;     /* rung by the daemon on publish once asked for */
+    int loop_fd;      /* epoll over event_fd and the socket; -1 until asked for */
+    uint64_t wait_ns; /* atomic, relaxed */
     uint64_t waits;
 };
 
@@ -129,6 +137,7 @@ sl_status sl_spawn_daemon(int listen_fd, pid_t* child);
 int sl_spawn_reap(pid_t child, bool failed);
 
 /* mapping.c */
+/* Takes batches_fd and wake_fd over if it succeeds. */
 sl_status sl_mapping_new(int batches_fd, int returns_fd, int wake_fd, sl_mapping** map);
 void sl_mapping_hold(sl_mapping* map);
 void sl_mapping_drop(sl_mapping* map);
@@ -137,8 +146,17 @@ static inline const sl_shm_batch_live* sl_live(const sl_mapping* map) {
     return (const sl_shm_batch_live*)(map->segment + SL_SHM_LIVE_OFFSET);
 }
 
+/* writes.c */
+sl_status sl_writes_allow(sl_batch* batch);
+void sl_writes_begin(sl_batch* batch); /* a lease begins */
+sl_status sl_writes_end(sl_batch* batch);
+
 /* wait.c */
 sl_status sl_stream_await(sl_stream* stream, sl_time deadline);
+
+/* position.c */
+void sl_position_begin(sl_stream* stream);
+void sl_position_advance(sl_stream* stream);
 
 /* batch.c */
 void sl_copy_sample(const sl_batch* batch, uint32_t row, sl_sample_info* info);

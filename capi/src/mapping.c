@@ -71,6 +71,19 @@ static const char* tensor_fault(const sl_shm_batch_header* header, const sl_shm_
     return NULL;
 }
 
+/* What is wrong with the numbers that positions are made of, or NULL. */
+static const char* position_fault(const sl_shm_batch_header* header) {
+    if (header->batches_per_epoch == 0) return "number of batches";
+    if (header->first_epoch > header->epochs) return "first epoch";
+    bool ended = header->first_epoch == header->epochs;
+    if (header->first_batch >= header->batches_per_epoch || (ended && header->first_batch != 0)) {
+        return "first batch";
+    }
+    if (header->global_batch < header->batch_size) return "global batch";
+    if (header->last > SL_SHM_LAST_PAD) return "rule for the last batch";
+    return NULL;
+}
+
 /* What is wrong with the header, or NULL. */
 static const char* header_fault(const sl_shm_batch_header* header, uint64_t file_bytes) {
     uint64_t end = header->segment_bytes;
@@ -99,7 +112,7 @@ static const char* header_fault(const sl_shm_batch_header* header, uint64_t file
         const char* fault = tensor_fault(header, &header->tensors[i]);
         if (fault != NULL) return fault;
     }
-    return NULL;
+    return position_fault(header);
 }
 
 static sl_status read_header(const uint8_t* segment, uint64_t file_bytes, sl_shm_batch_header* header) {
@@ -110,7 +123,8 @@ static sl_status read_header(const uint8_t* segment, uint64_t file_bytes, sl_shm
     if (ready != SL_SHM_READY || header->magic != SL_SHM_MAGIC) {
         return sl_fail(SL_E_PROTOCOL, 0, "the batch segment is not one of SpeedyLoader's");
     }
-    if (header->major != SL_SHM_MAJOR) {
+    /* A smaller minor lacks members that are read here. */
+    if (header->major != SL_SHM_MAJOR || header->minor < SL_SHM_MINOR) {
         return sl_fail(SL_E_VERSION, 0, "the batch segment has layout %u.%u, this library (%s) knows %u.%u",
                        header->major, header->minor, sl_version(), SL_SHM_MAJOR, SL_SHM_MINOR);
     }
@@ -161,6 +175,7 @@ sl_status sl_mapping_new(int batches_fd, int returns_fd, int wake_fd, sl_mapping
         return status;
     }
     made->segment = segment;
+    made->batches_fd = batches_fd;
     made->returns = returns;
     made->wake_fd = wake_fd;
     *map = made;
@@ -176,6 +191,7 @@ void sl_mapping_drop(sl_mapping* map) {
     if (__atomic_fetch_sub(&map->refs, 1, __ATOMIC_ACQ_REL) != 1) return;
     munmap((void*)map->segment, (size_t)map->header.segment_bytes);
     munmap(map->returns, SL_SHM_PAGE);
+    close(map->batches_fd);
     close(map->wake_fd);
     free(map);
 }

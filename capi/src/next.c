@@ -26,8 +26,10 @@ static sl_status lease(sl_stream* stream, const sl_shm_descriptor* descriptor, s
                     sl_fail(SL_E_PROTOCOL, 0, "slot %u was given while it is leased", descriptor->slot));
     }
     leased->descriptor = *descriptor;
+    sl_writes_begin(leased);
     sl_mapping_hold(map);
     __atomic_store_n(&leased->state, SL_BATCH_LEASED, __ATOMIC_RELEASE);
+    sl_position_advance(stream);
     *batch = leased;
     return SL_OK;
 }

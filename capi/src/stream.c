@@ -36,6 +36,24 @@ static sl_status keep_part(sl_client* client, const sl_reply* reply, parts* all)
     return SL_OK;
 }
 
+/* One more than the most that is allowed, if there are more. */
+static uint32_t state_bytes(const sl_open_options* options) {
+    return options->state == NULL ? 0 : (uint32_t)strnlen(options->state, SL_OPEN_STATE_MAX + 1);
+}
+
+/* Spec and state are one body for the socket. */
+static sl_status send_open(sl_client* client, sl_msg_open* message, const char* spec, const char* state,
+                           sl_time deadline) {
+    size_t bytes = (size_t)message->spec_bytes + message->state_bytes;
+    char* body = malloc(bytes);
+    if (body == NULL) return sl_fail(SL_E_NO_MEMORY, ENOMEM, "no memory for a spec of %zu bytes", bytes);
+    memcpy(body, spec, message->spec_bytes);
+    if (message->state_bytes > 0) memcpy(body + message->spec_bytes, state, message->state_bytes);
+    sl_status status = sl_client_begin(client, &message->head, sizeof *message, body, bytes, deadline);
+    free(body);
+    return status;
+}
+
 /* Sends OPEN and collects the answer; *stream_id is 0 unless the daemon has made a stream. */
 static sl_status ask(sl_client* client, const char* spec, size_t bytes, const sl_open_options* options,
                      parts* all, uint64_t* stream_id) {
@@ -43,8 +61,9 @@ static sl_status ask(sl_client* client, const char* spec, size_t bytes, const sl
     sl_msg_open message = {.head = {.type = SL_MSG_OPEN},
                            .slots = options->slots,
                            .flags = options->level == SL_LEVEL_SAMPLE ? SL_OPEN_SAMPLES : 0,
-                           .spec_bytes = (uint32_t)bytes};
-    sl_status status = sl_client_begin(client, &message.head, sizeof message, spec, bytes, deadline);
+                           .spec_bytes = (uint32_t)bytes,
+                           .state_bytes = state_bytes(options)};
+    sl_status status = send_open(client, &message, spec, options->state, deadline);
     if (status != SL_OK) return status;
     sl_status first_fault = SL_OK;
     for (;;) {
@@ -90,16 +109,19 @@ static sl_status attach(sl_client* client, parts* all, sl_level level, sl_stream
     for (int i = 0; i < SL_PARTS; i++) {
         if (all->fd[i] < 0) return sl_fail(SL_E_PROTOCOL, 0, "%s left out a segment", client->where);
     }
+    int* batches = &all->fd[SL_SEGMENT_BATCHES - 1];
     int* wake = &all->fd[SL_SEGMENT_WAKE - 1];
     int* event = &all->fd[SL_SEGMENT_EVENT - 1];
     sl_status status = set_nonblocking(*wake);
     if (status != SL_OK) return status;
     sl_stream* made = calloc(1, sizeof *made);
     if (made == NULL) return sl_fail(SL_E_NO_MEMORY, ENOMEM, "no memory for a stream");
-    status =
-        sl_mapping_new(all->fd[SL_SEGMENT_BATCHES - 1], all->fd[SL_SEGMENT_RETURNS - 1], *wake, &made->map);
-    if (status == SL_OK && level == SL_LEVEL_SAMPLE && made->map->header.batch_size != 1) {
+    status = sl_mapping_new(*batches, all->fd[SL_SEGMENT_RETURNS - 1], *wake, &made->map);
+    if (status == SL_OK) {
+        *batches = -1;
         *wake = -1;
+    }
+    if (status == SL_OK && level == SL_LEVEL_SAMPLE && made->map->header.batch_size != 1) {
         sl_mapping_drop(made->map);
         status = sl_fail(SL_E_PROTOCOL, 0, "%s opened a sample stream with batches", client->where);
     }
@@ -111,9 +133,9 @@ static sl_status attach(sl_client* client, parts* all, sl_level level, sl_stream
     made->client = sl_client_hold(client);
     made->stream_id = made->map->header.stream_id;
     made->level = level;
+    sl_position_begin(made);
     made->event_fd = *event;
     made->loop_fd = -1;
-    *wake = -1;
     *event = -1;
     *stream = made;
     return SL_OK;
@@ -140,6 +162,10 @@ static sl_status check_open(const sl_client* client, const char* spec, size_t by
         return sl_fail(SL_E_INVALID_ARGUMENT, 0,
                        "sl_open_options.slots is %u (at most %u), reserved is %u (must be 0)", options->slots,
                        SL_SHM_MAX_SLOTS, options->reserved);
+    }
+    if (state_bytes(options) > SL_OPEN_STATE_MAX) {
+        return sl_fail(SL_E_SPEC, 0, "sl_open_options.state has more than %u bytes: it is no saved position",
+                       SL_OPEN_STATE_MAX);
     }
     return SL_OK;
 }
@@ -188,7 +214,8 @@ sl_status sl_stream_get_info(const sl_stream* stream, sl_stream_info* info) {
                            .epochs = header->epochs,
                            .first_epoch = header->first_epoch,
                            .slots = header->slot_count,
-                           .level = stream->level};
+                           .level = stream->level,
+                           .first_batch = header->first_batch};
     sl_give_result(info, &ours, sizeof ours);
     return SL_OK;
 }

@@ -156,7 +156,8 @@ std::optional<std::string> Session::absolute_path(const std::string& path) const
 bool Session::on_open(const Packet& packet) {
     const auto* open = packet.as<sl_msg_open>();
     std::uint32_t request = packet.head().request;
-    if (open == nullptr || open->spec_bytes != packet.tail<sl_msg_open>().size()) {
+    if (open == nullptr ||
+        std::uint64_t{open->spec_bytes} + open->state_bytes != packet.tail<sl_msg_open>().size()) {
         return reply_error(request, {Status::kProtocol, "OPEN has a wrong length", 0});
     }
     if (streams_.size() + opening_ >= kMaxStreams) {
@@ -164,28 +165,33 @@ bool Session::on_open(const Packet& packet) {
             request,
             {Status::kBudget, "a client may have at most " + std::to_string(kMaxStreams) + " streams", 0});
     }
-    auto tail = packet.tail<sl_msg_open>();
-    auto spec = parse_spec({reinterpret_cast<const char*>(tail.data()), tail.size()});
+    const auto* text = reinterpret_cast<const char*>(packet.tail<sl_msg_open>().data());
+    auto spec = parse_spec({text, open->spec_bytes});
     if (!spec) return reply_error(request, spec.error());
+    Stream::Wish wish{.slots = open->slots, .resume = {}};
+    if (open->state_bytes > 0) {
+        auto position = parse_position({text + open->spec_bytes, open->state_bytes});
+        if (!position) return reply_error(request, position.error());
+        wish.resume = *position;
+    }
     if ((open->flags & SL_OPEN_SAMPLES) != 0) {
         // Sample level: every sample a batch of its own, in the order they finish.
         spec->batch.size = 1;
         spec->order_policy = OrderPolicy::kReady;
     }
     if (auto absolute = absolute_path(spec->path)) spec->path = *absolute;
-    std::uint32_t slots = open->slots;
     // A scan may take long: the reply comes when it is done, if the session is still there.
     ++opening_;
-    context_.scans.scan(*spec, alive_, [this, request, slots](ScanQueue::Found found) {
+    context_.scans.scan(*spec, alive_, [this, request, wish](ScanQueue::Found found) {
         --opening_;
-        if (!start_stream(request, slots, std::move(found))) hang_up();
+        if (!start_stream(request, wish, std::move(found))) hang_up();
     });
     return true;
 }
 
-bool Session::start_stream(std::uint32_t request, std::uint32_t slots, ScanQueue::Found found) {
+bool Session::start_stream(std::uint32_t request, const Stream::Wish& wish, ScanQueue::Found found) {
     if (!found) return reply_error(request, found.error());
-    auto stream = context_.conductor.open(found->spec, std::move(found->dataset), slots);
+    auto stream = context_.conductor.open(found->spec, std::move(found->dataset), wish);
     if (!stream) return reply_error(request, stream.error());
     if (auto attached = send_segments(request, **stream); !attached) {
         context_.conductor.close(*stream);

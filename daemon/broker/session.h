@@ -51,7 +51,7 @@ class Session {
     [[nodiscard]] std::optional<std::string> absolute_path(const std::string& path) const;
     bool on_close(const Packet& packet);
     bool on_report(const Packet& packet);
-    bool start_stream(std::uint32_t request, std::uint32_t slots, ScanQueue::Found found);
+    bool start_stream(std::uint32_t request, const Stream::Wish& wish, ScanQueue::Found found);
     Result<void> send_segments(std::uint32_t request, Stream& stream);
     bool reply_error(std::uint32_t request, const Error& error);
     bool reply_document(std::uint32_t request, const std::string& json);

@@ -77,6 +77,7 @@ Json account_json(std::uint64_t epoch, const EpochAccount& account) {
             {"dropped", account.dropped},
             {"missing", account.missing},
             {"repeated", account.repeated},
+            {"resumed_at", account.resumed_at},
             {"complete", account.closed}};
 }
 

@@ -17,6 +17,10 @@ namespace sl {
 
 inline constexpr std::uint64_t kMaxSamples = 1ULL << 63;
 
+// Of the algorithm below and its keys. Saved positions carry it: whoever changes which sample stands where
+// raises it, so that an old position is refused and not continued elsewhere.
+inline constexpr std::uint32_t kOrderVersion = 1;
+
 class Order {
   public:
     // The order of `n` samples (at most kMaxSamples); with `shuffle` false, position and id are equal.

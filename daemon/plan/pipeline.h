@@ -20,7 +20,7 @@ enum class OpKind : std::uint32_t {
     kNormalize = 5,  // always last; done by the assembler in its fused pass
 };
 
-enum class Profile : std::uint32_t { kPillow = 0, kFast = 1 };
+enum class Profile : std::uint32_t { kPillow = 0, kFast = 1, kPillow13 = 2 };
 enum class Dtype : std::uint32_t {
     kFloat32 = 0,
     kFloat16 = 1,

@@ -2,8 +2,6 @@
 #include "daemon/plan/spec.h"
 
 #include <array>
-#include <set>
-#include <vector>
 
 #include "daemon/plan/random.h"
 #include "daemon/plan/spec_pipeline.h"
@@ -13,44 +11,6 @@ namespace {
 
 constexpr std::uint64_t kLargestMaxPixels = 1ULL << 31;
 constexpr std::uint64_t kLargestCount = 1ULL << 53;  // every JSON reader keeps whole numbers up to here
-
-// JSON lets a key come twice and most readers keep the last; a spec that does so is a mistake.
-class RepeatedKeys {
-  public:
-    explicit RepeatedKeys(Problem& problem) : problem_(problem) {}
-
-    bool operator()(int /*depth*/, Json::parse_event_t event, Json& value) {
-        if (event == Json::parse_event_t::object_start) open_.emplace_back();
-        if (event == Json::parse_event_t::object_end) open_.pop_back();
-        if (event == Json::parse_event_t::key && !open_.back().insert(value.get<std::string>()).second) {
-            problem_.report("the key " + describe(value) + " comes twice in one object");
-        }
-        return true;
-    }
-
-  private:
-    Problem& problem_;
-    std::vector<std::set<std::string>> open_;
-};
-
-Result<Json> parse_document(std::string_view text) {
-    if (text.size() > kMaxSpecBytes) {
-        return fail(Status::kSpec, "the spec has " + std::to_string(text.size()) +
-                                       " bytes, allowed: " + std::to_string(kMaxSpecBytes));
-    }
-    Problem problem;
-    try {
-        Json document = Json::parse(text, RepeatedKeys(problem));
-        if (problem.error()) return std::unexpected(*problem.error());
-        return document;
-    } catch (const Json::exception& e) {
-        // "[json.exception.parse_error.101] parse error at line 1, column 2: ..."
-        const std::string_view what = e.what();
-        const auto end = what.find("] ");
-        return fail(Status::kSpec,
-                    "the spec is not JSON: " + std::string(end == what.npos ? what : what.substr(end + 2)));
-    }
-}
 
 DatasetKind read_kind(Section& section, Problem& problem) {
     const Json* value = section.find("kind");
@@ -121,7 +81,7 @@ void read_errors(const Json* value, Spec& spec, Problem& problem) {
 }  // namespace
 
 Result<Spec> parse_spec(std::string_view json) {
-    const Result<Json> document = parse_document(json);
+    const Result<Json> document = parse_document(json, "the spec", kMaxSpecBytes);
     if (!document) return std::unexpected(document.error());
 
     static constexpr std::array<std::string_view, 11> kKeys{"dataset", "pipeline", "output", "batch",

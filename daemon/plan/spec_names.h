@@ -31,7 +31,8 @@ inline constexpr Named<Uneven> kUnevens[] = {
 inline constexpr Named<ErrorPolicy> kErrorPolicies[] = {{"refill", ErrorPolicy::kRefill},
                                                         {"placeholder", ErrorPolicy::kPlaceholder},
                                                         {"fail", ErrorPolicy::kFail}};
-inline constexpr Named<Profile> kProfiles[] = {{"pillow", Profile::kPillow}, {"fast", Profile::kFast}};
+inline constexpr Named<Profile> kProfiles[] = {
+    {"pillow", Profile::kPillow}, {"pillow13", Profile::kPillow13}, {"fast", Profile::kFast}};
 inline constexpr Named<Share> kShares[] = {{"auto", Share::kAuto}, {"private", Share::kPrivate}};
 inline constexpr Named<OpKind> kOpKinds[] = {{"decode", OpKind::kDecode},
                                              {"random_resized_crop", OpKind::kRandomResizedCrop},

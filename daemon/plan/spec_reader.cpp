@@ -2,6 +2,8 @@
 #include "daemon/plan/spec_reader.h"
 
 #include <algorithm>
+#include <set>
+#include <vector>
 
 namespace sl {
 namespace {
@@ -23,7 +25,45 @@ bool is_side(const Json& value) {
            value.get<std::uint64_t>() <= kMaxSide;
 }
 
+// JSON lets a key come twice and most readers keep the last; a document that does so is a mistake.
+class RepeatedKeys {
+  public:
+    explicit RepeatedKeys(Problem& problem) : problem_(problem) {}
+
+    bool operator()(int /*depth*/, Json::parse_event_t event, Json& value) {
+        if (event == Json::parse_event_t::object_start) open_.emplace_back();
+        if (event == Json::parse_event_t::object_end) open_.pop_back();
+        if (event == Json::parse_event_t::key && !open_.back().insert(value.get<std::string>()).second) {
+            problem_.report("the key " + describe(value) + " comes twice in one object");
+        }
+        return true;
+    }
+
+  private:
+    Problem& problem_;
+    std::vector<std::set<std::string>> open_;
+};
+
 }  // namespace
+
+Result<Json> parse_document(std::string_view text, const std::string& what, std::size_t most) {
+    if (text.size() > most) {
+        return fail(Status::kSpec, what + " has " + std::to_string(text.size()) +
+                                       " bytes, allowed: " + std::to_string(most));
+    }
+    Problem problem;
+    try {
+        Json document = Json::parse(text, RepeatedKeys(problem));
+        if (problem.error()) return std::unexpected(*problem.error());
+        return document;
+    } catch (const Json::exception& e) {
+        // "[json.exception.parse_error.101] parse error at line 1, column 2: ..."
+        const std::string_view why = e.what();
+        const auto end = why.find("] ");
+        return fail(Status::kSpec,
+                    what + " is not JSON: " + std::string(end == why.npos ? why : why.substr(end + 2)));
+    }
+}
 
 std::string describe(const Json& value) {
     if (value.is_object()) return "an object";
@@ -63,6 +103,12 @@ const Json* Section::find(std::string_view key) const {
     if (value_ == nullptr) return nullptr;
     const auto found = value_->find(key);
     return found == value_->end() ? nullptr : &*found;
+}
+
+void Section::require(std::span<const std::string_view> keys) {
+    for (const std::string_view key : keys) {
+        if (value_ != nullptr && find(key) == nullptr) problem_.report(path_of(key) + " is missing");
+    }
 }
 
 std::string Section::path_of(std::string_view key) const {

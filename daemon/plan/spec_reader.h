@@ -1,8 +1,8 @@
 // Strict reading of one JSON object: every key is known, typed and within its range, or it is an error.
 //
-// Used by the spec parser only; one thread per parse. A `Section` returns a value for whatever it is asked,
-// so the parser reads straight down; the first thing that is wrong is kept in `Problem`, and the caller looks
-// at it once, at the end.
+// Used by the parsers of specs and of saved positions; one thread per parse. A `Section` returns a value for
+// whatever it is asked, so the parser reads straight down; the first thing that is wrong is kept in
+// `Problem`, and the caller looks at it once, at the end.
 #pragma once
 
 #include <array>
@@ -38,6 +38,9 @@ struct Size {
 
 enum class OneNumber { kSquare, kShortSide };
 
+// JSON of at most `most` bytes in which no key comes twice; `what` ("the spec") opens its errors.
+Result<Json> parse_document(std::string_view text, const std::string& what, std::size_t most);
+
 // A scalar as JSON, shortened; "an object" or "an array" for the rest.
 std::string describe(const Json& value);
 
@@ -54,8 +57,9 @@ class Section {
     std::uint64_t whole(std::string_view key, std::uint64_t fallback, std::uint64_t low, std::uint64_t high);
     double number(std::string_view key, double fallback, double low, double high);
     bool flag(std::string_view key, bool fallback);
-    std::string text(std::string_view key);  // required, not empty
-    Size size(OneNumber one);                // key "size", required
+    void require(std::span<const std::string_view> keys);  // each must be there
+    std::string text(std::string_view key);                // required, not empty
+    Size size(OneNumber one);                              // key "size", required
     // `count` finite numbers into `out`; without the key `out` stays as it is, unless it is `required`.
     void numbers(std::string_view key, std::span<double> out, bool required);
 

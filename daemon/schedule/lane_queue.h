@@ -14,7 +14,7 @@ namespace sl {
 
 // A sample that could start now. Ordered by its place in the plan.
 struct Runnable {
-    std::uint64_t step = 0;  // batches of the stream before its batch, over all epochs
+    std::uint64_t step = 0;  // batches before its batch since epoch 0
     std::uint32_t row = 0;
     std::uint32_t task = 0;  // the conductor's name for it
     double predicted_ns = 0;

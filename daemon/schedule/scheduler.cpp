@@ -38,7 +38,8 @@ void Scheduler::remove(std::uint64_t stream, Lane lane, const Runnable& runnable
 }
 
 double Scheduler::latest_start(const Stream& stream, const Runnable& runnable) const {
-    double batches_ahead = static_cast<double>(runnable.step) - static_cast<double>(stream.front_step);
+    // Subtracted as whole numbers: a resumed stream's steps may be larger than a double counts exactly.
+    auto batches_ahead = static_cast<double>(static_cast<std::int64_t>(runnable.step - stream.front_step));
     double due = batches_ahead * stream.batch_size * stream.mean_ns / workers_;
     return due - runnable.predicted_ns * kSafety;
 }

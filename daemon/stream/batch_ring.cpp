@@ -5,6 +5,21 @@
 
 namespace sl {
 
+namespace {
+
+std::uint32_t last_word(LastBatch last) {
+    switch (last) {
+        case LastBatch::kKeep:
+            return SL_SHM_LAST_KEEP;
+        case LastBatch::kPad:
+            return SL_SHM_LAST_PAD;
+        default:
+            return SL_SHM_LAST_DROP;
+    }
+}
+
+}  // namespace
+
 Result<BatchRing> BatchRing::create(const StreamLayout& layout, const RingIdentity& identity) {
     BatchRing ring;
     ring.layout_ = layout;
@@ -47,9 +62,18 @@ void BatchRing::write_header(const RingIdentity& identity) {
     header->info_offset = layout_.info_offset;
     header->slots_offset = layout_.slots_offset;
     header->batches_per_epoch = identity.batches_per_epoch;
+    header->first_epoch = identity.start.epoch;
     header->epochs = identity.epochs;
     header->samples = identity.samples;
     std::ranges::copy(layout_.tensors, header->tensors);
+    header->first_batch = identity.start.batch;
+    header->fingerprint = identity.start.dataset;
+    header->seed = identity.start.seed;
+    header->global_batch = identity.start.global_batch;
+    header->order_version = identity.start.order;
+    header->last = last_word(identity.start.last);
+    if (identity.start.shuffle) header->flags |= SL_SHM_SHUFFLE;
+    if (identity.any_members) header->flags |= SL_SHM_ANY_MEMBERS;
     sl_shm_store_release_u32(&header->ready, SL_SHM_READY);  // READY
 }
 

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/plan/position.h"
 #include "daemon/stream/stream_layout.h"
 #include "shm/segment.h"
 #include "shm/wake.h"
@@ -29,6 +30,8 @@ struct RingIdentity {
     std::uint64_t batches_per_epoch = 0;
     std::uint64_t epochs = 0;
     std::uint64_t samples = 0;
+    SavedPosition start{};     // of the first batch; the client's own positions count on from it
+    bool any_members = false;  // a batch holds what finished first
 };
 
 class BatchRing {

@@ -82,10 +82,10 @@ Conductor::~Conductor() {
 }
 
 Result<Stream*> Conductor::open(const Spec& spec, std::shared_ptr<const Dataset> dataset,
-                                std::uint32_t slots) {
+                                const Stream::Wish& wish) {
     if (const Error* why = workers_->trouble()) return std::unexpected(*why);
     RingIdentity identity{.boot_id = options_.boot_id, .stream_id = next_stream_id_};
-    auto created = Stream::create(spec, std::move(dataset), identity, slots, budget_);
+    auto created = Stream::create(spec, std::move(dataset), identity, wish, budget_);
     if (!created) return std::unexpected(std::move(created).error());
     Stream* stream = created->get();
     // Only ends the wait. The client shares the descriptor, so nobody here reads it.

@@ -38,7 +38,7 @@ class Conductor {
     ~Conductor();
 
     // Adds a stream for a dataset that has been scanned; it starts at once.
-    Result<Stream*> open(const Spec& spec, std::shared_ptr<const Dataset> dataset, std::uint32_t slots);
+    Result<Stream*> open(const Spec& spec, std::shared_ptr<const Dataset> dataset, const Stream::Wish& wish);
     // Ends a stream. Its memory goes as soon as nothing in flight refers to it; then `on_gone` is called.
     void close(Stream* stream, std::function<void()> on_gone = {});
 

@@ -9,10 +9,12 @@ constexpr std::size_t kFailuresKept = 10000;
 constexpr std::size_t kEpochsKept = 1000;  // closed accounts that a report still shows
 }  // namespace
 
-void Ledger::plan_epoch(std::uint64_t epoch, std::uint64_t planned, std::uint64_t dropped) {
+void Ledger::plan_epoch(std::uint64_t epoch, std::uint64_t planned, std::uint64_t dropped,
+                        std::uint64_t resumed_at) {
     Epoch& entry = accounts_[epoch];
     entry.account.planned = planned;
     entry.account.dropped = dropped;
+    entry.account.resumed_at = resumed_at;
     entry.seen.assign(samples_, false);
     if (accounts_.size() > kEpochsKept && accounts_.begin()->second.account.closed) {
         accounts_.erase(accounts_.begin());

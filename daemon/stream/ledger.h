@@ -34,15 +34,22 @@ struct EpochAccount {
     std::uint64_t dropped = 0;      // samples that the plan leaves out of this epoch
     std::uint64_t missing = 0;      // planned, neither delivered nor failed
     std::uint64_t repeated = 0;     // delivered more than once
-    bool closed = false;            // the epoch's last batch has been published
+    // First batch of the epoch that this stream delivers: 0, or where it was resumed. What stood before it is
+    // neither planned nor dropped here; another stream has delivered it.
+    std::uint64_t resumed_at = 0;
+    bool closed = false;  // the epoch's last batch has been published
 };
 
 class Ledger {
   public:
     explicit Ledger(std::uint64_t samples) : samples_(samples) {}
 
-    void plan_epoch(std::uint64_t epoch, std::uint64_t planned, std::uint64_t dropped);
+    // `planned` counts the samples from batch `resumed_at` on.
+    void plan_epoch(std::uint64_t epoch, std::uint64_t planned, std::uint64_t dropped,
+                    std::uint64_t resumed_at = 0);
     void delivered(std::uint64_t epoch, std::uint64_t id);
+    // A sample whose place is before `resumed_at`.
+    void delivered_again(std::uint64_t epoch) { ++accounts_[epoch].account.repeated; }
     void substituted(std::uint64_t epoch) { ++accounts_[epoch].account.substituted; }
     void padding(std::uint64_t epoch) { ++accounts_[epoch].account.padding; }
     // `planned`: the failing sample held a planned place (not a substitute's or a repeat's). Returns an index

@@ -23,12 +23,16 @@ Stream::Stream(const Spec& spec, std::shared_ptr<const Dataset> dataset, const R
       dataset_(std::move(dataset)),
       identity_(identity),
       predictor_(spec.pipeline),
-      ledger_(identity.samples) {
+      ledger_(identity.samples),
+      cursor_epoch_(identity.start.epoch),
+      cursor_batch_(identity.start.batch),
+      front_step_(identity.start.epoch * identity.batches_per_epoch + identity.start.batch),
+      next_output_step_(front_step_) {
     make_normalize_table(spec_.pipeline, table_);
 }
 
 Result<std::unique_ptr<Stream>> Stream::create(const Spec& spec, std::shared_ptr<const Dataset> dataset,
-                                               const RingIdentity& base, std::uint32_t slots,
+                                               const RingIdentity& base, const Wish& wish,
                                                MemoryBudget& budget) {
     if (spec.pipeline.height == 0 || spec.pipeline.width == 0) {
         return fail(Status::kSpec,
@@ -41,8 +45,15 @@ Result<std::unique_ptr<Stream>> Stream::create(const Spec& spec, std::shared_ptr
     auto first = plan_epoch(spec, identity.samples, 0);
     if (!first) return std::unexpected(std::move(first).error());
     identity.batches_per_epoch = first->batches();
+    identity.any_members = spec.order_policy == OrderPolicy::kReady;
+    identity.start = start_of(spec, dataset->folder().fingerprint(), identity.samples);
+    if (wish.resume) {
+        auto fits = check_position(*wish.resume, identity.start, spec, identity.batches_per_epoch);
+        if (!fits) return std::unexpected(std::move(fits).error());
+        identity.start = *wish.resume;
+    }
 
-    auto layout = plan_layout(spec, slots);
+    auto layout = plan_layout(spec, wish.slots);
     if (!layout) return std::unexpected(layout.error());
     auto memory = budget.reserve(layout->segment_bytes + layout->sample_segment_bytes(), "this stream");
     if (!memory) return std::unexpected(std::move(memory).error());
@@ -56,6 +67,9 @@ Result<std::unique_ptr<Stream>> Stream::create(const Spec& spec, std::shared_ptr
     stream->memory_ = std::move(*memory);
     stream->ring_ = std::move(*ring);
     stream->slots_ = SampleSlots(std::move(*samples), layout->sample_slot_bytes, layout->sample_slots);
+    // Resumed after the last batch: nothing will be published that could be followed by the end.
+    if (stream->planned_all())
+        stream->ring_.publish_state(SL_DESCRIPTOR_END, spec.epochs, stream->front_step_);
     return stream;
 }
 
@@ -64,14 +78,25 @@ const BatchPlan& Stream::plan(std::uint64_t epoch) {
     if (found == plans_.end()) {
         // Cannot fail: the rules were accepted for epoch 0 and do not depend on the epoch.
         found = plans_.emplace(epoch, *plan_epoch(spec_, identity_.samples, epoch)).first;
-        const BatchPlan& made = found->second;
-        std::uint64_t last = made.batches() - 1;  // only the last batch can hold repeats
-        std::uint64_t planned = last * made.members(0);
-        for (std::uint32_t i = 0; i < made.members(last); ++i)
-            planned += made.member(last, i).repeat ? 0 : 1;
-        ledger_.plan_epoch(epoch, planned, made.left_out());
+        open_account(epoch, found->second);
     }
     return found->second;
+}
+
+void Stream::open_account(std::uint64_t epoch, const BatchPlan& made) {
+    std::uint64_t first = epoch == identity_.start.epoch ? identity_.start.batch : 0;
+    std::uint64_t last = made.batches() - 1;  // only the last batch can hold repeats
+    std::uint64_t planned = (last - first) * made.members(0);
+    for (std::uint32_t i = 0; i < made.members(last); ++i)
+        planned += made.member(last, i).repeat ? 0 : 1;
+    ledger_.plan_epoch(epoch, planned, made.left_out(), first);
+}
+
+// Whether a sample's place in the epoch lies before the position at which the stream was resumed.
+bool Stream::before_start(std::uint64_t epoch, std::uint64_t id) {
+    if (epoch != identity_.start.epoch || identity_.start.batch == 0) return false;
+    const BatchPlan& made = plan(epoch);
+    return made.order().position_of(id) < made.first_position(identity_.start.batch);
 }
 
 bool Stream::next_place(Task& task) {

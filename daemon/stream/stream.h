@@ -5,6 +5,9 @@
 // output for each batch in order while the ring has slots, says which row of which output a finished sample
 // goes to, and publishes outputs in order.
 //
+// A stream may begin at a saved position: the walk starts there, as arithmetic, and steps keep their numbers
+// (batches since epoch 0). The first epoch's account then covers what is left of it.
+//
 // `strict` and `ready` differ in place() only: strict gives a sample the row it was planned for; ready gives
 // it the next row of the first output of its epoch that is not full. Either way each planned sample is
 // delivered once an epoch, and no sample leaves its epoch.
@@ -32,9 +35,15 @@ namespace sl {
 
 class Stream {
   public:
-    // Reserves and seals the stream's memory. Errors: kSpec (no batch, no fixed size), kBudget, kNoMemory.
+    // What a client asks for beside the spec.
+    struct Wish {
+        std::uint32_t slots = 0;              // of the batch ring; 0: chosen
+        std::optional<SavedPosition> resume;  // begin there
+    };
+    // Reserves and seals the stream's memory. Errors: kSpec (no batch, no fixed size, another stream's
+    // position), kUnsupported, kBudget, kNoMemory.
     static Result<std::unique_ptr<Stream>> create(const Spec& spec, std::shared_ptr<const Dataset> dataset,
-                                                  const RingIdentity& identity, std::uint32_t slots,
+                                                  const RingIdentity& identity, const Wish& wish,
                                                   MemoryBudget& budget);
 
     // The next planned place, or nothing after the last epoch. Fills in the task's place and sample.
@@ -122,6 +131,8 @@ class Stream {
     Stream(const Spec& spec, std::shared_ptr<const Dataset> dataset, const RingIdentity& identity);
 
     const BatchPlan& plan(std::uint64_t epoch);
+    void open_account(std::uint64_t epoch, const BatchPlan& made);
+    [[nodiscard]] bool before_start(std::uint64_t epoch, std::uint64_t id);
     Output* output_for(const Task& task);
     void finish_step(std::uint64_t step);
     void publish_output(Output& output);

@@ -49,7 +49,11 @@ void Stream::account(const Output& output) {
     std::uint64_t valid = 0;
     std::uint64_t substituted = 0;
     for (const Row& row : output.rows) {
-        if (row.counts) ledger_.delivered(output.epoch, row.id);
+        if (row.counts && before_start(output.epoch, row.id)) {
+            ledger_.delivered_again(output.epoch);
+        } else if (row.counts) {
+            ledger_.delivered(output.epoch, row.id);
+        }
         if (row.substitute) {
             ledger_.substituted(output.epoch);
             ++substituted;

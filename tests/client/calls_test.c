@@ -33,6 +33,8 @@ static void a_null_argument_is_an_error_and_a_null_handle_to_close_is_not(void**
     assert_int_equal(sl_batch_tensor(NULL, "image", NULL), SL_E_INVALID_ARGUMENT);
     assert_int_equal(sl_stream_stats(NULL, NULL), SL_E_INVALID_ARGUMENT);
     assert_int_equal(sl_stream_report(NULL, NULL), SL_E_INVALID_ARGUMENT);
+    char text[SL_STATE_MAX];
+    assert_int_equal(sl_stream_state(NULL, text, sizeof text), SL_E_INVALID_ARGUMENT);
     assert_int_equal(sl_last_error(NULL), SL_E_INVALID_ARGUMENT);
     assert_int_equal(sl_disconnect(NULL), SL_OK);
     assert_int_equal(sl_close(NULL), SL_OK);

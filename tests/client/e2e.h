@@ -40,5 +40,11 @@ extern const struct CMUnitTest e2e_leases_tests[];
 extern const size_t e2e_leases_count;
 extern const struct CMUnitTest e2e_daemon_tests[];
 extern const size_t e2e_daemon_count;
+extern const struct CMUnitTest e2e_position_tests[];
+extern const size_t e2e_position_count;
+extern const struct CMUnitTest e2e_writes_tests[];
+extern const size_t e2e_writes_count;
+extern const struct CMUnitTest e2e_writes_drop_tests[];
+extern const size_t e2e_writes_drop_count;
 
 #endif

@@ -85,6 +85,36 @@ static void each_epoch_gives_each_sample_once_and_then_says_so(void** state) {
     e2e_end(&now);
 }
 
+static uint32_t ready(const sl_stream* stream) {
+    sl_stats stats = {.struct_size = sizeof stats};
+    assert_int_equal(sl_stream_stats(stream, &stats), SL_OK);
+    return stats.ready;
+}
+
+static void what_is_ready_are_batches_and_no_ends_of_epochs(void** state) {
+    (void)state;
+    enum { AN_EPOCH = 10 };
+    e2e now;
+    e2e_begin(&now, 4, 2, 16); /* room for the whole second epoch */
+    for (unsigned i = 0; i < AN_EPOCH; i++)
+        assert_int_equal(sl_batch_release(e2e_next(now.stream)), SL_OK);
+    /* Now comes the end of the first epoch, and behind it the second. */
+    while (ready(now.stream) < AN_EPOCH) {
+    }
+    sl_batch* none = NULL;
+    assert_int_equal(sl_next(now.stream, E2E_WAIT_MS, &none), SL_END_OF_EPOCH);
+    assert_int_equal(ready(now.stream), AN_EPOCH);
+    for (unsigned left = AN_EPOCH; left-- > 0;) {
+        assert_int_equal(sl_batch_release(e2e_next(now.stream)), SL_OK);
+        assert_int_equal(ready(now.stream), left);
+    }
+    assert_int_equal(sl_next(now.stream, E2E_WAIT_MS, &none), SL_END_OF_EPOCH);
+    assert_int_equal(ready(now.stream), 0); /* there is an end only */
+    assert_int_equal(sl_next(now.stream, E2E_WAIT_MS, &none), SL_END);
+    assert_int_equal(ready(now.stream), 0);
+    e2e_end(&now);
+}
+
 static void a_time_out_of_zero_polls_and_a_longer_one_is_kept(void** state) {
     (void)state;
     e2e now;
@@ -167,6 +197,7 @@ int main(void) {
     const struct CMUnitTest streaming[] = {
         cmocka_unit_test(the_first_batch_has_the_shape_type_and_alignment_of_the_spec),
         cmocka_unit_test(each_epoch_gives_each_sample_once_and_then_says_so),
+        cmocka_unit_test(what_is_ready_are_batches_and_no_ends_of_epochs),
         cmocka_unit_test(a_time_out_of_zero_polls_and_a_longer_one_is_kept),
         cmocka_unit_test(the_event_descriptor_tells_of_every_batch),
         cmocka_unit_test(a_sample_stream_gives_single_rows_each_once),
@@ -174,6 +205,9 @@ int main(void) {
     };
     int failed = cmocka_run_group_tests_name("streaming", streaming, NULL, NULL);
     failed += _cmocka_run_group_tests("leases", e2e_leases_tests, e2e_leases_count, NULL, NULL);
+    failed += _cmocka_run_group_tests("writes", e2e_writes_tests, e2e_writes_count, NULL, NULL);
+    failed += _cmocka_run_group_tests("drops", e2e_writes_drop_tests, e2e_writes_drop_count, NULL, NULL);
+    failed += _cmocka_run_group_tests("positions", e2e_position_tests, e2e_position_count, NULL, NULL);
     failed += _cmocka_run_group_tests("daemon", e2e_daemon_tests, e2e_daemon_count, NULL, NULL);
     return failed;
 }

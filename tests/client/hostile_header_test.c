@@ -39,6 +39,9 @@ static void not_ready(sl_shm_batch_header* header) {
 static void too_new(sl_shm_batch_header* header) {
     header->major++;
 }
+static void too_old(sl_shm_batch_header* header) {
+    header->minor--;
+}
 static void other_length(sl_shm_batch_header* header) {
     header->segment_bytes++;
 }
@@ -106,6 +109,27 @@ static void tensor_unaligned(sl_shm_batch_header* header) {
     header->tensors[1].offset = 520;
 }
 
+static void no_batches(sl_shm_batch_header* header) {
+    header->batches_per_epoch = 0;
+}
+static void begins_after_the_end(sl_shm_batch_header* header) {
+    header->first_epoch = header->epochs + 1;
+}
+static void begins_beyond_the_epoch(sl_shm_batch_header* header) {
+    header->first_batch = header->batches_per_epoch;
+}
+static void begins_within_no_epoch(sl_shm_batch_header* header) {
+    header->batches_per_epoch = 2;
+    header->first_epoch = header->epochs;
+    header->first_batch = 1;
+}
+static void small_global_batch(sl_shm_batch_header* header) {
+    header->global_batch = SEGMENT_ROWS - 1;
+}
+static void unknown_rule(sl_shm_batch_header* header) {
+    header->last = SL_SHM_LAST_PAD + 1;
+}
+
 static const struct lie {
     void (*tell)(sl_shm_batch_header*);
     sl_status status;
@@ -113,7 +137,8 @@ static const struct lie {
 } lies[] = {
     {wrong_magic, SL_E_PROTOCOL, "not one of SpeedyLoader's"},
     {not_ready, SL_E_PROTOCOL, "not one of SpeedyLoader's"},
-    {too_new, SL_E_VERSION, "layout 2.0"},
+    {too_new, SL_E_VERSION, "layout 2.1"},
+    {too_old, SL_E_VERSION, "layout 1.0"},
     {other_length, SL_E_PROTOCOL, "segment length"},
     {short_header, SL_E_PROTOCOL, "header length"},
     {no_slots, SL_E_PROTOCOL, "slot count"},
@@ -136,6 +161,12 @@ static const struct lie {
     {wrong_bytes, SL_E_PROTOCOL, "tensor length"},
     {tensor_outside, SL_E_PROTOCOL, "tensor offset"},
     {tensor_unaligned, SL_E_PROTOCOL, "tensor offset"},
+    {no_batches, SL_E_PROTOCOL, "number of batches"},
+    {begins_after_the_end, SL_E_PROTOCOL, "first epoch"},
+    {begins_beyond_the_epoch, SL_E_PROTOCOL, "first batch"},
+    {begins_within_no_epoch, SL_E_PROTOCOL, "first batch"},
+    {small_global_batch, SL_E_PROTOCOL, "global batch"},
+    {unknown_rule, SL_E_PROTOCOL, "rule for the last batch"},
 };
 
 /* Opens over the memory as it is; a refusal must have closed the stream in the daemon. */

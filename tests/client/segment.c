@@ -60,9 +60,10 @@ void segment_make(segment* made) {
         .epochs = 1,
         .samples = SEGMENT_ROWS,
         .ready = SL_SHM_READY,
-        .tensors = {
-            {.name = "image", .dtype = SL_SHM_UINT8, .ndim = 4, .shape = {3, 3, 7, 5}, .bytes = 315},
-            {.name = "label", .dtype = SL_SHM_INT64, .ndim = 1, .shape = {3}, .offset = 512, .bytes = 24}}};
+        .tensors =
+            {{.name = "image", .dtype = SL_SHM_UINT8, .ndim = 4, .shape = {3, 3, 7, 5}, .bytes = 315},
+             {.name = "label", .dtype = SL_SHM_INT64, .ndim = 1, .shape = {3}, .offset = 512, .bytes = 24}},
+        .global_batch = SEGMENT_ROWS};
     memcpy(made->memory, &header, sizeof header);
 }
 

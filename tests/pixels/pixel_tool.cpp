@@ -69,6 +69,8 @@ bool add_word(sl::Pipeline& pipeline, const std::string& word) {
     const double b = std::atof(second.c_str());
     if (name == "fast") {
         pipeline.profile = sl::Profile::kFast;
+    } else if (name == "pillow13") {
+        pipeline.profile = sl::Profile::kPillow13;
     } else if (name == "channels") {
         pipeline.channels = static_cast<std::uint32_t>(a);
     } else if (name == "max_pixels") {

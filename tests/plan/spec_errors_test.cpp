@@ -48,7 +48,7 @@ void a_wrong_value_is_named_with_its_key_and_what_is_allowed(void**) {
         {"/errors/max_rate", "1.01", "errors.max_rate is 1.01, allowed: a number from 0.0 to 1.0"},
         {"/errors/policy", "[]", "errors.policy is an array of 0, allowed: refill, placeholder, fail"},
         {"/epochs", "0", "epochs is 0, allowed: a whole number from 1 to 281474976710656"},
-        {"/profile", "\"best\"", "profile is \"best\", allowed: pillow, fast"},
+        {"/profile", "\"best\"", "profile is \"best\", allowed: pillow, pillow13, fast"},
         {"/share", "{}", "share is an object, allowed: auto, private"},
         {"/explain", "\"yes\"", "explain is \"yes\", allowed: true or false"},
         {"/output", "\"float32\"", "output is \"float32\", allowed: an object with the keys dtype, layout"},

@@ -29,6 +29,11 @@ void the_header_names_the_stream_and_lies_within_the_segment(void**) {
     assert_true(header.segment_bytes == ring.batches().size());
     assert_true(header.boot_id == 11 && header.stream_id == 22 && header.batches_per_epoch == 33);
     assert_true(header.epochs == 44 && header.samples == 55);
+    assert_true(header.first_epoch == 9 && header.first_batch == 10);
+    assert_true(header.fingerprint == 66 && header.seed == 77 && header.global_batch == 88);
+    assert_int_equal(header.order_version, kOrderVersion);
+    assert_int_equal(header.last, SL_SHM_LAST_PAD);
+    assert_int_equal(header.flags, SL_SHM_SHUFFLE | SL_SHM_ANY_MEMBERS);
     assert_int_equal(header.slot_count, 3);
     assert_int_equal(header.batch_size, 5);
     assert_int_equal(header.tensor_count, 4);

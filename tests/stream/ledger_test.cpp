@@ -29,6 +29,28 @@ void an_epoch_delivered_whole_adds_up(void**) {
     assert_true(account.closed);
 }
 
+void a_resumed_epoch_adds_up_over_what_was_left_of_it(void**) {
+    Ledger ledger(kSamples);
+    ledger.plan_epoch(3, 40, 4, 7);
+    for (std::uint64_t id = 60; id < 100; ++id)
+        ledger.delivered(3, id);
+    const EpochAccount& whole = ledger.close_epoch(3);
+    assert_true(whole.resumed_at == 7 && whole.planned == 40 && whole.delivered == 40);
+    assert_true(whole.missing == 0 && whole.repeated == 0 && whole.closed);
+    ledger.plan_epoch(4, kSamples, 0);
+    assert_true(ledger.accounts().back().second.resumed_at == 0);
+}
+
+void a_sample_from_before_the_resumed_batch_is_repeated_and_hides_no_missing_one(void**) {
+    Ledger ledger(kSamples);
+    ledger.plan_epoch(0, 40, 0, 7);
+    for (std::uint64_t id = 61; id < 100; ++id)
+        ledger.delivered(0, id);
+    ledger.delivered_again(0);  // in place of sample 60
+    const EpochAccount& account = ledger.close_epoch(0);
+    assert_true(account.repeated == 1 && account.missing == 1);
+}
+
 void a_sample_that_was_never_delivered_is_missing(void**) {
     for (std::uint64_t lost = 1; lost <= 3; ++lost) {
         Ledger ledger(kSamples);
@@ -135,6 +157,8 @@ int main() {
     using namespace sl;
     const CMUnitTest tests[] = {
         cmocka_unit_test(an_epoch_delivered_whole_adds_up),
+        cmocka_unit_test(a_resumed_epoch_adds_up_over_what_was_left_of_it),
+        cmocka_unit_test(a_sample_from_before_the_resumed_batch_is_repeated_and_hides_no_missing_one),
         cmocka_unit_test(a_sample_that_was_never_delivered_is_missing),
         cmocka_unit_test(a_sample_that_was_delivered_twice_is_repeated_and_hides_no_missing_one),
         cmocka_unit_test(a_failed_sample_is_accounted_for_by_its_name),

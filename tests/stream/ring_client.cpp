@@ -16,8 +16,18 @@ StreamLayout layout_for(std::uint32_t batch, std::uint32_t slots, std::uint32_t 
 }
 
 BatchRing make_ring(const StreamLayout& layout) {
-    auto ring = BatchRing::create(
-        layout, {.boot_id = 11, .stream_id = 22, .batches_per_epoch = 33, .epochs = 44, .samples = 55});
+    auto ring = BatchRing::create(layout, {.boot_id = 11,
+                                           .stream_id = 22,
+                                           .batches_per_epoch = 33,
+                                           .epochs = 44,
+                                           .samples = 55,
+                                           .start = {.dataset = 66,
+                                                     .seed = 77,
+                                                     .global_batch = 88,
+                                                     .last = LastBatch::kPad,
+                                                     .epoch = 9,
+                                                     .batch = 10},
+                                           .any_members = true});
     if (!ring) fail_msg("%s", ring.error().message.c_str());
     return std::move(*ring);
 }

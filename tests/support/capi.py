@@ -15,6 +15,7 @@ BUILD = pathlib.Path(os.environ.get("SL_BUILD_DIR", DEFAULT_BUILD)).resolve()
 OK, END_OF_EPOCH, END, TIMEOUT = 0, 1, 2, 3
 NO_SPAWN = 1
 MAX_DIMS = 8
+STATE_MAX = 320
 WAIT_MS = 60_000
 
 
@@ -25,7 +26,7 @@ class _Options(ctypes.Structure):
 
 class _OpenOptions(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_uint32), ("slots", ctypes.c_uint32), ("level", ctypes.c_int32),
-                ("reserved", ctypes.c_uint32), ("timeout_ms", ctypes.c_int64)]
+                ("reserved", ctypes.c_uint32), ("timeout_ms", ctypes.c_int64), ("state", ctypes.c_char_p)]
 
 
 class _Tensor(ctypes.Structure):
@@ -39,7 +40,13 @@ class _StreamInfo(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_uint32), ("batch_size", ctypes.c_uint32),
                 ("batches_per_epoch", ctypes.c_uint64), ("samples", ctypes.c_uint64),
                 ("epochs", ctypes.c_uint64),
-                ("first_epoch", ctypes.c_uint64), ("slots", ctypes.c_uint32), ("level", ctypes.c_int32)]
+                ("first_epoch", ctypes.c_uint64), ("slots", ctypes.c_uint32), ("level", ctypes.c_int32),
+                ("first_batch", ctypes.c_uint64)]
+
+
+class _BatchInfo(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_uint32), ("count", ctypes.c_uint32), ("epoch", ctypes.c_uint64),
+                ("batch", ctypes.c_uint64), ("step", ctypes.c_uint64)]
 
 
 class _Error(ctypes.Structure):
@@ -59,6 +66,7 @@ def _load():
     library.sl_next.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p]
     library.sl_open.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p,
                                 ctypes.c_void_p]
+    library.sl_stream_state.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t]
     library.sl_free.argtypes = [ctypes.c_void_p]
     return library
 
@@ -112,6 +120,13 @@ class Batch:
     def valid(self):
         return list(self.raw("valid")[2])
 
+    def place(self):
+        """(epoch, batch, step)."""
+        info = _sized(_BatchInfo)
+        if self._library.sl_batch_get_info(self._handle, ctypes.byref(info)) != OK:
+            raise Error(self._library)
+        return info.epoch, info.batch, info.step
+
     def release(self):
         if self._library.sl_batch_release(self._handle) != OK:
             raise Error(self._library)
@@ -125,6 +140,8 @@ class Stream:
         library.sl_stream_get_info(handle, ctypes.byref(info))
         self.samples = info.samples
         self.batches_per_epoch = info.batches_per_epoch
+        self.first_epoch = info.first_epoch
+        self.first_batch = info.first_batch
 
     def next(self, timeout_ms=WAIT_MS):
         """(status, Batch or None)."""
@@ -144,6 +161,13 @@ class Stream:
             if batch is not None:
                 yield batch
                 batch.release()
+
+    def state(self):
+        """The saved position, as text."""
+        text = ctypes.create_string_buffer(STATE_MAX)
+        if self._library.sl_stream_state(self._handle, text, STATE_MAX) != OK:
+            raise Error(self._library)
+        return text.value.decode()
 
     def report(self):
         text = ctypes.c_void_p()
@@ -168,9 +192,9 @@ class Client:
             raise Error(self._library)
         self._handle = handle
 
-    def open(self, spec, slots=0):
+    def open(self, spec, slots=0, state=None):
         text = json.dumps(spec).encode()
-        options = _sized(_OpenOptions, slots=slots)
+        options = _sized(_OpenOptions, slots=slots, state=None if state is None else state.encode())
         handle = ctypes.c_void_p()
         status = self._library.sl_open(self._handle, text, len(text), ctypes.byref(options),
                                        ctypes.byref(handle))

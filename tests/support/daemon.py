@@ -21,6 +21,7 @@ from support.capi import BUILD, Client, Error
 
 MARK = "SPEEDYLOADER_TEST_MARK"
 PROGRAMS = BUILD / "bin"
+PYTHON_PACKAGES = BUILD / "python"
 
 
 def wait_for(condition, seconds=30, what=""):
@@ -50,8 +51,13 @@ def marked(mark):
     return found
 
 
+# Semaphores and files of Python's multiprocessing and of torch: other programs come and go with theirs.
+OF_OTHERS = ("sem.", "torch_", "pym-", "psm_")
+
+
 def shared_memory_names():
-    return sorted(entry.name for entry in pathlib.Path("/dev/shm").iterdir())
+    names = (entry.name for entry in pathlib.Path("/dev/shm").iterdir())
+    return sorted(name for name in names if not name.startswith(OF_OTHERS))
 
 
 class Daemon:
@@ -155,8 +161,8 @@ class Daemons:
         return client
 
     def begin_python(self, script, *arguments):
-        """A Python program, started and not waited for; it can import what the tests can."""
-        path = os.pathsep.join(entry for entry in sys.path if entry)
+        """A Python program, started and not waited for; it can import what the tests can, and the package."""
+        path = os.pathsep.join(dict.fromkeys([str(PYTHON_PACKAGES), *filter(None, sys.path)]))
         client = subprocess.Popen([sys.executable, str(script), *map(str, arguments)], text=True,
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                   env=self.environment | {"PYTHONPATH": path, "SL_BUILD_DIR": str(BUILD)})

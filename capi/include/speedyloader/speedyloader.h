@@ -20,7 +20,8 @@
  *  5. Time-outs are milliseconds. SL_WAIT_FOREVER waits without end, 0 polls. In option structs 0 is the
  *     default that the member's comment names. Signals do not end a wait.
  *  6. Text is UTF-8 and zero-terminated. Integers have fixed width. Enums are closed and 32 bits wide.
- *  7. Every tensor is read-only: the memory is mapped without write permission, so a write is a fault.
+ *  7. Every tensor is read-only: the memory is mapped without write permission, so a write is a fault. After
+ *     sl_batch_allow_writes a write changes what this process sees until the release, and nothing else.
  *  8. Fork. In a child process old handles give SL_E_FORKED and touch nothing; the child may connect anew.
  *  9. Errors that stop a stream come at the batch they belong to, and again at every later sl_next; the
  * handle stays usable for sl_stream_report, sl_stream_stats and sl_close.
@@ -85,6 +86,7 @@ typedef enum sl_level {
 
 enum { SL_DEVICE_CPU = 1 }; /* DLPack's number */
 enum { SL_MAX_DIMS = 8, SL_LANES = 3 };
+enum { SL_STATE_MAX = 320 }; /* bytes that hold every text of sl_stream_state, its zero byte included */
 
 typedef struct sl_client sl_client; /* a connection to a daemon */
 typedef struct sl_stream sl_stream; /* an open data set with its pipeline and order */
@@ -109,6 +111,7 @@ typedef struct sl_open_options {
     sl_level level;
     uint32_t reserved;  /* 0 */
     int64_t timeout_ms; /* 0: 600,000, because the first opening of a folder scans it */
+    const char* state;  /* text of sl_stream_state: begin there; NULL or "": at the first batch */
 } sl_open_options;
 
 typedef struct sl_tensor {
@@ -129,7 +132,7 @@ typedef struct sl_batch_info {
     uint32_t count; /* rows */
     uint64_t epoch;
     uint64_t batch; /* index in the epoch */
-    uint64_t step;  /* batches of this stream before this one, over all epochs */
+    uint64_t step;  /* batches before this one since epoch 0, also those before an opened state */
 } sl_batch_info;
 
 typedef struct sl_sample_info {
@@ -173,9 +176,10 @@ typedef struct sl_stream_info {
     uint64_t batches_per_epoch;
     uint64_t samples; /* in the data set */
     uint64_t epochs;
-    uint64_t first_epoch;
+    uint64_t first_epoch; /* of the first batch that this stream gives; equals epochs if it gives none */
     uint32_t slots;
     sl_level level;
+    uint64_t first_batch; /* index in first_epoch of that batch; 0 unless a state was opened */
 } sl_stream_info;
 
 typedef struct sl_error {
@@ -205,7 +209,10 @@ SL_API sl_status sl_connect(const sl_connect_options* options, sl_client** clien
  * sl_close. Never waits. One thread per handle. */
 SL_API sl_status sl_disconnect(sl_client* client);
 
-/* Opens a stream. spec: JSON, `bytes` long, with absolute paths. Options may be NULL.
+/* Opens a stream. spec: JSON, `bytes` long, with absolute paths. Options may be NULL. With options->state the
+ * first batch is the one that the state's stream would have given next, and so is every later one, with any
+ * number of workers and slots, and on as many ranks as keep the global batch (batch.size x world_size). A
+ * state that does not fit the spec or the data set is SL_E_SPEC; the message names each difference.
  * Errors: SL_E_SPEC, SL_E_DATASET, SL_E_NOT_FOUND, SL_E_DENIED, SL_E_BUDGET, SL_E_UNSUPPORTED,
  * SL_E_DISCONNECTED, SL_E_PROTOCOL, SL_E_NO_MEMORY, SL_E_IO; SL_TIMEOUT: nothing was opened. Requests of one
  * client are answered one after another. Any thread. */
@@ -246,8 +253,21 @@ SL_API sl_status sl_batch_get_info(const sl_batch* batch, sl_batch_info* info);
  * Any thread. */
 SL_API sl_status sl_batch_sample(const sl_batch* batch, uint32_t row, sl_sample_info* info);
 
+/* From now on this process may write to the batch's tensors (cast the const of sl_tensor.data away). A page
+ * that is written becomes this process's own copy: nobody else sees it, and it is dropped with the lease, so
+ * that later batches are as if nothing had been written. A forked child sees what was written before the
+ * fork; then each has its own. Calling it again does nothing. What 40 MB cost: 1 to 15 ms the first time for
+ * a slot of the ring; 0.1 to 0.5 ms at each later release of that slot, or nothing if the process had no page
+ * fault during the lease; a write what one to fresh memory costs. The slot stays writable: a write to a later
+ * batch in it is dropped as well, and no fault. No device driver may pin the memory, for it would go on using
+ * pages that are dropped. Errors: SL_E_INVALID_ARGUMENT if the lease has ended, SL_E_NO_MEMORY, SL_E_IO;
+ * SL_E_UNSUPPORTED if this machine's pages are larger than the daemon's. After an error a write is a fault as
+ * before. Any thread. */
+SL_API sl_status sl_batch_allow_writes(sl_batch* batch);
+
 /* Ends the lease: the tensors must not be read any more. In any order, also after sl_close and sl_disconnect.
- * Errors: SL_E_INVALID_ARGUMENT if the lease had ended already. Any thread. */
+ * Errors: SL_E_INVALID_ARGUMENT if the lease had ended already; SL_E_IO if written pages cannot be dropped:
+ * the lease goes on. Any thread. */
 SL_API sl_status sl_batch_release(sl_batch* batch);
 
 /* A descriptor for event loops: readable when sl_next may have something to say, also that the daemon has
@@ -260,6 +280,17 @@ SL_API sl_status sl_stream_stats(const sl_stream* stream, sl_stats* stats);
 
 /* Sizes of the stream, known before its first batch. Any thread. */
 SL_API sl_status sl_stream_get_info(const sl_stream* stream, sl_stream_info* info);
+
+/* The stream's position, as zero-terminated JSON of at most SL_STATE_MAX bytes: the batch after the last one
+ * that sl_next gave; batches that still lie in the ring do not count. On one line it reads
+ *   {"speedyloader_state":1,"dataset":"0123456789abcdef","samples":2000,"seed":0,"shuffle":true,"order":1,
+ *    "global_batch":64,"last":"drop","epoch":3,"batch":17}
+ * where `batch` counts the batches of that epoch already given. After an epoch's last batch that is batch 0
+ * of the next one (SL_END_OF_EPOCH is not said again after resuming); at the end `epoch` is the number of
+ * epochs. Asks the daemon nothing. Errors: SL_E_INVALID_ARGUMENT if `bytes` is too small; SL_E_UNSUPPORTED
+ * within an epoch whose batches hold what finished first (order.policy "ready", sample level). One thread per
+ * handle. */
+SL_API sl_status sl_stream_state(const sl_stream* stream, char* json, size_t bytes);
 
 /* The report: per epoch how many samples were planned, delivered, substituted, failed, and who failed and
  * why. *json is text that sl_free frees. Any thread. */

@@ -75,26 +75,28 @@ SampleResult<void> Executor::render(const Pipeline& pipeline, const Geometry& ge
                                     std::uint8_t* out) {
     const bool whole = geometry.crop_x == 0 && geometry.crop_y == 0 &&
                        geometry.resize_width == pipeline.width && geometry.resize_height == pipeline.height;
-    if (whole) return resize(region, geometry, geometry.flip, out);
+    const PassOrder order =
+        pipeline.profile == Profile::kPillow13 ? PassOrder::kSteeperFirst : PassOrder::kAcrossFirst;
+    if (whole) return resize(region, geometry, geometry.flip, order, out);
     const std::size_t bytes = resized_pixels(geometry) * pipeline.channels;
     std::uint8_t* resized = resized_.reserve(bytes);
     if (resized == nullptr) {
         return fail_sample(SampleErrorKind::kByteBudget,
                            "no memory for " + std::to_string(bytes) + " bytes of resized picture");
     }
-    if (const auto done = resize(region, geometry, false, resized); !done) return done;
+    if (const auto done = resize(region, geometry, false, order, resized); !done) return done;
     place_window(pipeline, geometry, resized, out);
     return {};
 }
 
 SampleResult<void> Executor::resize(const Region& region, const Geometry& geometry, bool flip,
-                                    std::uint8_t* out) {
+                                    PassOrder order, std::uint8_t* out) {
     const ImageView view{.data = region.pixels,
                          .width = region.width,
                          .height = region.height,
                          .channels = region.channels,
                          .stride = region.stride};
-    return resampler_.bilinear(view, geometry.resize_width, geometry.resize_height, flip, out);
+    return resampler_.bilinear(view, geometry.resize_width, geometry.resize_height, flip, out, order);
 }
 
 }  // namespace sl

@@ -37,7 +37,8 @@ class Executor {
   private:
     SampleResult<void> render(const Pipeline& pipeline, const Geometry& geometry, const Region& region,
                               std::uint8_t* out);
-    SampleResult<void> resize(const Region& region, const Geometry& geometry, bool flip, std::uint8_t* out);
+    SampleResult<void> resize(const Region& region, const Geometry& geometry, bool flip, PassOrder order,
+                              std::uint8_t* out);
 
     Decoder decoder_;
     Resampler resampler_;

@@ -24,6 +24,13 @@ std::uint8_t* scratch(std::vector<std::uint8_t>& memory, std::size_t bytes) {
     return memory.data();
 }
 
+// Pillow 13's choice (python-pillow/Pillow pull request 9549).
+bool height_goes_first(const ImageView& source, std::uint32_t out_width, std::uint32_t out_height) {
+    const std::int64_t down = std::int64_t{source.height} - out_height;
+    const std::int64_t across = std::int64_t{source.width} - out_width;
+    return across != 0 && down > 0 && down > 2 * across;
+}
+
 void copy_pixels(const std::uint8_t* row, const ImageView& view, bool flip, std::uint8_t* out) {
     const std::uint32_t channels = output_channels(view);
     if (!flip && channels == view.channels) {
@@ -44,18 +51,33 @@ Resampler::Resampler() {
 }
 
 SampleResult<void> Resampler::bilinear(const ImageView& source, std::uint32_t out_width,
-                                       std::uint32_t out_height, bool flip, std::uint8_t* out) {
+                                       std::uint32_t out_height, bool flip, std::uint8_t* out,
+                                       PassOrder order) {
     const bool known = source.channels == 1 || source.channels == 3 || source.channels == 4;
     if (!known || source.width == 0 || source.height == 0 || out_width == 0 || out_height == 0) {
         return fail_sample(SampleErrorKind::kShapeMismatch,
                            "the resize needs a picture and a size above zero");
     }
     try {
-        resize(source, out_width, out_height, flip, out);
+        const bool height_first =
+            order == PassOrder::kSteeperFirst && height_goes_first(source, out_width, out_height);
+        resize(height_first ? shrink_height(source, out_height) : source, out_width, out_height, flip, out);
     } catch (const std::bad_alloc&) {
         return fail_sample(SampleErrorKind::kByteBudget, "no memory for the resize");
     }
     return {};
+}
+
+ImageView Resampler::shrink_height(const ImageView& source, std::uint32_t out_height) {
+    compute_taps(source.height, out_height, down_);
+    const std::size_t row_bytes = std::size_t{source.width} * source.channels;
+    std::uint8_t* shrunk = scratch(shrunk_, row_bytes * out_height);
+    resample_vertical({source.data, source.stride, 0, row_bytes, shrunk, &down_});
+    return {.data = shrunk,
+            .width = source.width,
+            .height = out_height,
+            .channels = source.channels,
+            .stride = row_bytes};
 }
 
 // Pillow's order: rows first, into 8-bit pixels, and only those rows that the columns' pass will read; a pass

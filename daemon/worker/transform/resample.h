@@ -14,6 +14,12 @@
 
 namespace sl {
 
+// Which pass comes first matters for the last bit, because pixels are rounded to 8 bits between the passes.
+enum class PassOrder {
+    kAcrossFirst,   // Pillow up to 12
+    kSteeperFirst,  // Pillow 13: down first, where the height shrinks by more than twice as many pixels
+};
+
 class Resampler {
   public:
     Resampler();
@@ -23,7 +29,8 @@ class Resampler {
     // mirrored left to right, at no cost. The bytes are those of Pillow's Image.resize((w, h), BILINEAR) of
     // the 8-bit picture that the view shows. Never reads outside the view's rows.
     [[nodiscard]] SampleResult<void> bilinear(const ImageView& source, std::uint32_t out_width,
-                                              std::uint32_t out_height, bool flip, std::uint8_t* out);
+                                              std::uint32_t out_height, bool flip, std::uint8_t* out,
+                                              PassOrder order = PassOrder::kAcrossFirst);
 
   private:
     // Rows between the two passes.
@@ -34,6 +41,7 @@ class Resampler {
 
     void resize(const ImageView& source, std::uint32_t out_width, std::uint32_t out_height, bool flip,
                 std::uint8_t* out);
+    ImageView shrink_height(const ImageView& source, std::uint32_t out_height);
     Middle horizontal(const ImageView& rows, std::uint32_t out_width, bool flip);
     Middle horizontal_one_channel(const ImageView& rows, std::uint32_t out_width, bool flip);
     Middle copy_rows(const ImageView& rows, bool flip);
@@ -41,6 +49,7 @@ class Resampler {
     AxisTaps across_;
     AxisTaps down_;
     RowPlan plan_;
+    std::vector<std::uint8_t> shrunk_;  // rows after a vertical pass that came first
     std::vector<std::uint8_t> middle_;  // rows after the horizontal pass
     std::vector<std::uint8_t> padded_;  // source rows that had to be moved to be read in 16-byte loads
     std::vector<std::uint8_t> groups_;  // four one-channel rows a row, after the horizontal pass

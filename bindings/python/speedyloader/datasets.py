@@ -1,0 +1,25 @@
+"""What to read: classes that produce the spec's `dataset`. Plain values; the daemon does the looking."""
+
+import dataclasses
+import os
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class ImageFolder:
+    """A folder of pictures; sub-folders are classes, labelled by sorted name as in torchvision's ImageFolder.
+
+    `path` may begin with `~`; a relative one is meant from the current folder. A picture of more than
+    `max_pixels` is a `pixel_budget` error before any memory is taken for it.
+    """
+
+    path: "str | os.PathLike[str]"
+    max_pixels: "int | None" = None
+
+    def spec(self) -> dict[str, Any]:
+        """The spec's `dataset`."""
+        path = os.path.abspath(os.path.expanduser(os.fspath(self.path)))
+        made: dict[str, Any] = {"kind": "image_folder", "path": path}
+        if self.max_pixels is not None:
+            made["max_pixels"] = self.max_pixels
+        return made

@@ -1,0 +1,8 @@
+"""A loader that nobody iterates over."""
+import sys
+import time
+
+import speedyloader as sl
+
+loader = sl.Loader(sys.argv[1], [sl.Resize((2, 2))], batch_size=4, dtype="uint8")
+print(time.monotonic(), flush=True)
