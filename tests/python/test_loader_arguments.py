@@ -244,3 +244,16 @@ def test_max_pixels_reaches_the_daemon(make, folder):
     assert {failure["kind"] for failure in loader.report()["failures"]} == {"pixel_budget"}
     with pytest.raises(sl.SpecError, match="dataset.max_pixels"):
         make(sl.ImageFolder(folder, max_pixels=0))
+
+
+def test_numbers_of_numpy_and_torch_are_numbers(make):
+    numpy, torch = pytest.importorskip("numpy"), pytest.importorskip("torch")
+    mean, std = numpy.float32([0.5, 0.25, 0.125]), torch.tensor([0.5, 1.0, 2.0])
+    loader = make(transforms=[sl.Resize((2, 2)), sl.Normalize(mean, std)], dtype="float32", shuffle=numpy.True_)
+    assert loader.spec["pipeline"][-1] == {"op": "normalize", "mean": mean.tolist(), "std": std.tolist()}
+    assert loader.spec["order"]["shuffle"] is True
+
+
+def test_a_transform_of_somebody_else_is_a_SpecError_that_says_where(make):
+    with pytest.raises(sl.SpecError, match=r"transforms\[1\] is .*object.*, allowed: this package's transforms"):
+        make(transforms=[sl.Resize((2, 2)), object()])

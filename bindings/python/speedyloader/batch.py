@@ -87,11 +87,12 @@ class Batch:
         return self._convert(frameworks.to_torch, names, copy)
 
     def jax(self, *names: str, copy: bool = False) -> Any:
-        """JAX arrays on the CPU, zero-copy."""
+        """JAX arrays on the CPU, zero-copy; but 64-bit integers are narrowed, by a copy, unless
+        jax_enable_x64 is set."""
         return self._convert(frameworks.to_jax, names, copy)
 
     def tf(self, *names: str, copy: bool = False) -> Any:
-        """TensorFlow tensors on the CPU."""
+        """TensorFlow tensors on the CPU, zero-copy; `.numpy()` of one copies."""
         return self._convert(frameworks.to_tf, names, copy)
 
     def _convert(self, convert: Callable[[_core.Tensor], Any], names: tuple[str, ...], copy: bool) -> Any:

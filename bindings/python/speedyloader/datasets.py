@@ -9,6 +9,10 @@ from typing import Any
 class ImageFolder:
     """A folder of pictures; sub-folders are classes, labelled by sorted name as in torchvision's ImageFolder.
 
+    A folder of pictures without sub-folders is one class named "". Beside class folders, loose pictures are
+    left out and counted in `Loader.report()`; an empty class folder keeps its label; names with a dot in front
+    are passed over.
+
     `path` may begin with `~`; a relative one is meant from the current folder. A picture of more than
     `max_pixels` is a `pixel_budget` error before any memory is taken for it.
     """

@@ -37,7 +37,8 @@ class BudgetError(Error, MemoryError):
 
 
 class DisconnectedError(Error, ConnectionError):
-    """The daemon has gone. Batches at hand stay valid; `state_dict()` still says where the stream was."""
+    """The daemon has gone. Batches at hand stay valid; `state_dict()` still says where the stream was:
+    `loader.load_state_dict(loader.state_dict())` goes on right there, a new `for` begins the next epoch."""
 
 
 class NoDaemonError(Error, ConnectionError):

@@ -19,11 +19,16 @@ from .spec import make_spec, to_json_types, with_rank
 from .transforms import Transform
 
 _EPOCHS = 1_000_000  # "as many as you like"
+_MOST_SLOTS = 2**31  # the daemon's own limit is far below, and its error says so
 _LONGEST_WAIT_S = 1e9  # what `timeout` means at most: 30 years
 
 
 def _text(state: dict[str, Any]) -> str:
     return json.dumps(state, separators=(",", ":"))
+
+
+def _is_over() -> Error:
+    return Error("this iteration is over: the loader has begun another one", "SL_E_INVALID_ARGUMENT")
 
 
 class _Epoch:
@@ -61,7 +66,8 @@ class Loader:
                 images, labels = batch.torch("image", "label")
 
     dataset: `ImageFolder`, or the path of such a folder.
-    transforms: `RandomResizedCrop`, `Resize`, `CenterCrop`, `RandomHorizontalFlip`, `Normalize`, in order.
+    transforms: `RandomResizedCrop`, `Resize`, `CenterCrop`, `RandomHorizontalFlip`, `Normalize`, in order. Unless
+        all pictures have one size, one of them must set it.
     batch_size: rows; last: "drop", "keep" or "pad" the incomplete batch (padding has valid = 0).
     shuffle, seed: the order; a new one every epoch, the same in every run.
     order: "strict" (planned members in planned order) or "ready" (whatever is finished).
@@ -73,7 +79,7 @@ class Loader:
     profile: "pillow" (the bytes of Pillow up to 12), "pillow13" (of Pillow from 13 on), "fast" (near them);
         None: those of the Pillow that is installed. explain: adds the tensors crop_box and flip.
     share: "auto" or "private": whether jobs that read the same may be served from one decoding.
-    epochs: how many the stream prepares; the default is as many as you iterate over.
+    epochs: how many there are; the default is as many as you iterate over. A `for` beyond raises StreamEnded.
 
     slots: batches the ring holds (0: the daemon chooses). copy: give private, writable batches.
     ring_full: when you keep so many batches that one free slot is left, "copy" (default) gives the next ones
@@ -108,8 +114,9 @@ class Loader:
 
     def _start(self, spec: dict[str, Any], **options: Any) -> None:
         slots, timeout = options["slots"], options["timeout"]
-        if not isinstance(slots, int) or slots < 0:
-            raise SpecError(f"slots is {slots!r}, allowed: a whole number from 0 on", "SL_E_SPEC")
+        if not isinstance(slots, int) or not 0 <= slots <= _MOST_SLOTS:
+            why = f"slots is {slots!r}, allowed: a whole number from 0 to {_MOST_SLOTS}"
+            raise SpecError(why, "SL_E_SPEC")
         if timeout is not None and not timeout >= 0:
             raise SpecError(f"timeout is {timeout!r}, allowed: None, or seconds from 0 on", "SL_E_SPEC")
         if options["ring_full"] not in ("copy", "error"):
@@ -117,6 +124,7 @@ class Loader:
         self._spec: dict[str, Any] = to_json_types(with_rank(spec))
         self._options = options
         self._closed = False
+        self._moving_from: str | None = None
         self._open()
 
     def _open(self, state: str = "") -> None:
@@ -136,7 +144,9 @@ class Loader:
         """The stream; where going to a position has left none, one that goes on from where the loader was."""
         self._stream.check_process()
         if self._left is not None:
+            place = self._place
             self._open(self._left)
+            self._place = place  # so that an epoch left in the middle stays left
         return self._stream
 
     def _reopen(self, state: dict[str, Any]) -> None:
@@ -151,6 +161,7 @@ class Loader:
             epoch = self._first_state["epoch"] if self._place is None else self._place[0]
             here = _text(self._first_state | {"epoch": epoch, "batch": 0})
         self._turn = None
+        self._moving_from = here  # for who asks amid it: a signal handler, another thread
         self._stream.close()  # first, for the daemon may have memory for one only
         try:
             self._open(_text(state))
@@ -159,8 +170,11 @@ class Loader:
                 self._open(here)
             raise
         finally:
+            self._moving_from = None
+            if self._closed:  # by another thread
+                self._stream.close()
             if self._stream.closed and not self._closed:
-                self._left = here
+                self._left, self._place = here, None
 
     # ---- iteration ----
 
@@ -172,18 +186,25 @@ class Loader:
     def __iter__(self) -> Iterator[Batch]:
         self._opened()
         if self._place is not None and self._place[1] + 1 < len(self):
-            self.reset(self._place[0] + 1)
+            left = self._place
+            try:
+                self.reset(left[0] + 1)
+            except BaseException:
+                self._place = left  # the epoch stays left
+                raise
         ended = 0 if self._place is None else self._place[0] + 1 - self._info["first_epoch"]
         self._turn = object()
         return _Epoch(self, self._turn, ended + 1)
 
     def _next(self, turn: object, until: int) -> Batch | None:
         if turn is not self._turn:
-            raise Error("this iteration is over: the loader has begun another one", "SL_E_INVALID_ARGUMENT")
+            raise _is_over()
         timeout = self._options["timeout"]
         got = self._stream.next(-1 if timeout is None else int(min(timeout, _LONGEST_WAIT_S) * 1000), until)
         if type(got) is _core.Batch:
             batch, place = Batch(got), (got.epoch, got.index)
+            if turn is not self._turn:  # another thread went to a position meanwhile
+                raise _is_over()
             if self._place is None or place > self._place:  # else another thread came with a later one
                 self._place = place
             return batch
@@ -206,14 +227,15 @@ class Loader:
         Known even when the daemon has gone. UnsupportedError in the middle of an epoch of order="ready",
         whose batches nobody planned."""
         self._stream.check_process()
-        left = self._left
+        left = self._moving_from or self._left
         state: dict[str, Any] = json.loads(self._stream.state() if left is None else left)
         taken = self._stream.interrupted  # and not given yet
         return state if taken is None else state | {"epoch": taken.epoch, "batch": taken.index}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on at a position; the next iteration gives the rest of its epoch. SpecError names what differs
-        if it belongs to another data set, seed or global batch. After an error the loader is where it was."""
+        if it belongs to another data set, seed or global batch; transforms and dtype are not compared. After an
+        error the loader is where it was."""
         self._reopen(state)
 
     # ---- looking ----

@@ -64,6 +64,8 @@ def to_json_types(value: Any, key: str = "") -> Any:
         raise SpecError(f"{key} is {float(value)!r}, allowed: finite numbers", "SL_E_SPEC")
     if value is None or isinstance(value, (bool, int, float)):
         return value
+    if hasattr(value, "tolist"):  # NumPy's and torch's numbers and arrays
+        return to_json_types(value.tolist(), key)
     try:
         return operator.index(value)
     except TypeError:

@@ -8,12 +8,15 @@ does not depend on the number of workers.
 import dataclasses
 import operator
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
+
+from .errors import SpecError
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
 
+@runtime_checkable
 class Transform(Protocol):
     """A step of the pipeline: one of the classes below."""
 
@@ -101,9 +104,16 @@ class Normalize(Transform):
         return {"op": "normalize", "mean": list(self.mean), "std": list(self.std)}
 
 
-def pipeline(transforms: Iterable[Transform]) -> list[dict[str, Any]]:
+def pipeline(transforms: "Iterable[Transform] | Transform") -> list[dict[str, Any]]:
     """The spec's `pipeline` of a sequence of transforms."""
-    made = [transform.spec() for transform in transforms]
+    if isinstance(transforms, Transform):
+        transforms = [transforms]
+    made = []
+    for number, transform in enumerate(transforms):
+        if not isinstance(transform, Transform):
+            raise SpecError(f"transforms[{number}] is {transform!r}, allowed: this package's transforms "
+                            "(speedyloader.RandomResizedCrop, ...)", "SL_E_SPEC")
+        made.append(transform.spec())
     if not made or made[0]["op"] != "decode":
         made.insert(0, Decode().spec())
     return made

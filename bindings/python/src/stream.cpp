@@ -82,14 +82,24 @@ void Stream::check_process() const {
          "this loader belongs to the parent process: make a loader in the child, after the fork");
 }
 
+// Without the GIL. Whoever waits here is next: a thread that waits for a batch lets go of the mutex only for
+// moments, and would mostly have it again before the other one wakes.
+std::unique_lock<std::mutex> Stream::enter() {
+    std::lock_guard next_in_line(line_);
+    return std::unique_lock(mutex_);
+}
+
 std::unique_lock<std::mutex> Stream::lock() {
     check_process();
     std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
     if (!lock) {
         ReleasedGil released(&lock);
-        lock.lock();
+        lock = enter();
     }
-    if (closed()) raise("ClosedError", "the loader is closed");
+    if (closed()) {
+        lock.unlock();
+        raise("ClosedError", "the loader is closed");
+    }
     return lock;
 }
 
@@ -127,7 +137,7 @@ nb::object Stream::next(std::int64_t timeout_ms, std::uint64_t until) {
         bool closed_meanwhile;
         {
             ReleasedGil released;
-            std::unique_lock held(mutex_);
+            auto held = enter();
             closed_meanwhile = closed();
             if (!closed_meanwhile) status = check(take(slice, until, &batch));
         }
@@ -135,12 +145,13 @@ nb::object Stream::next(std::int64_t timeout_ms, std::uint64_t until) {
     }
     nb::object given = deliver(status, batch);
     // The interpreter looks for signals before the caller has what is returned here: a batch that came after
-    // the signal would be lost if its handler raises.
-    if (status == SL_OK && PyErr_CheckSignals() != 0) {
-        nb::python_error raised;
-        interrupted_ = std::move(given);
-        throw raised;
-    }
+    // the signal would be lost if its handler raises, and one too many would be in the position that the
+    // handler asks for.
+    if (status != SL_OK || interrupted_.is_valid()) return given;
+    interrupted_ = given;
+    check_signals();
+    if (!interrupted_.is(given)) return next(timeout_ms, until);  // the handler took it, or closed the loader
+    interrupted_.reset();
     return given;
 }
 
@@ -156,16 +167,23 @@ nb::object Stream::deliver(sl_status status, sl_batch* batch) {
     bool last_slot = ring_full_ == RingFull::kCopy && leases_->count() + 1 >= slots_;
     Batch leased(Memory::leased(batch, leases_));
     if (!copy_ && !last_slot) return nb::cast(std::move(leased));
+    nb::object made;
+    try {
+        made = nb::cast(leased.copy());
+    } catch (const std::bad_alloc&) {
+        interrupted_ = nb::cast(std::move(leased));  // no sample is lost: the next call gives it
+        throw;
+    }
     ++copied_;
-    return nb::cast(leased.copy());
+    return made;
 }
 
 void Stream::close() {
     if (::getpid() != pid_ || closed_.exchange(true)) return;
     interrupted_.reset();
     ReleasedGil released;
-    Handles closing;               // closed without the GIL, for the daemon may be slow to answer
-    std::lock_guard held(mutex_);  // a thread that waits leaves within a slice
+    Handles closing;      // closed without the GIL, for the daemon may be slow to answer
+    auto held = enter();  // a thread that waits leaves within a slice
     closing = std::move(handles_);
 }
 
@@ -185,6 +203,10 @@ nb::dict Stream::info() {
     sl_stream_info info{};
     info.struct_size = sizeof info;
     check(sl_stream_get_info(handles_.stream, &info));
+    const char* version = "";
+    check(sl_daemon_version(handles_.client, &version));
+    std::string daemon_version = version;
+    held.unlock();  // as in report()
     nb::dict made;
     made["batch_size"] = info.batch_size;
     made["batches_per_epoch"] = info.batches_per_epoch;
@@ -193,9 +215,7 @@ nb::dict Stream::info() {
     made["first_epoch"] = info.first_epoch;
     made["first_batch"] = info.first_batch;
     made["slots"] = info.slots;
-    const char* version = "";
-    check(sl_daemon_version(handles_.client, &version));
-    made["daemon_version"] = version;
+    made["daemon_version"] = daemon_version;
     return made;
 }
 
@@ -204,6 +224,7 @@ nb::dict Stream::stats() {
     sl_stats stats{};
     stats.struct_size = sizeof stats;
     check(sl_stream_stats(handles_.stream, &stats));
+    held.unlock();  // as in report()
     nb::dict made;
     made["batches"] = stats.batches;
     made["samples"] = stats.samples;
@@ -239,6 +260,7 @@ nb::object Stream::report() {
         ReleasedGil released(&held);
         status = sl_stream_report(handles_.stream, &json);
     }
+    held.unlock();  // Python runs from here on: a signal handler or a finaliser may call this stream
     return load_json(status, json);
 }
 
@@ -250,6 +272,7 @@ nb::object Stream::status() {
         ReleasedGil released(&held);
         status = sl_client_status(handles_.client, &json);
     }
+    held.unlock();  // Python runs from here on: a signal handler or a finaliser may call this stream
     return load_json(status, json);
 }
 

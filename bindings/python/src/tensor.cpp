@@ -74,6 +74,11 @@ const char* refusal(const Tensor& tensor, int flags) {
 }
 
 int get_buffer(PyObject* self, Py_buffer* buffer, int flags) {
+    if (!nb::inst_ready(self)) {
+        buffer->obj = nullptr;
+        PyErr_SetString(PyExc_BufferError, "this tensor was never made");
+        return -1;
+    }
     const auto* tensor = nb::inst_ptr<Tensor>(self);
     const sl_tensor& view = tensor->view();
     const Kind& type = kind(view);
