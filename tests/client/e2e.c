@@ -99,6 +99,15 @@ int e2e_daemon_processes(int signal) {
     return count;
 }
 
+unsigned e2e_open_descriptors(void) {
+    unsigned count = 0;
+    DIR* open_now = opendir("/proc/self/fd");
+    while (readdir(open_now) != NULL)
+        count++;
+    closedir(open_now);
+    return count;
+}
+
 uint64_t e2e_sum(const sl_batch* batch, const char* name) {
     sl_tensor tensor = {.struct_size = sizeof tensor};
     assert_ok(sl_batch_tensor(batch, name, &tensor));

@@ -31,6 +31,8 @@ void e2e_end(e2e* made);
  * its children by fork; each gets the signal if that is not 0. */
 int e2e_daemon_processes(int signal);
 
+unsigned e2e_open_descriptors(void);
+
 /* The sum of a tensor's bytes, so that a change shows. */
 uint64_t e2e_sum(const sl_batch* batch, const char* name);
 

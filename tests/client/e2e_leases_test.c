@@ -1,5 +1,4 @@
 /* Leases with the real daemon: any order, any thread, longer than their stream, and not across fork. */
-#include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -160,18 +159,9 @@ static void a_child_forked_in_the_middle_of_requests_never_hangs(void** state) {
     e2e_end(&now);
 }
 
-static unsigned open_descriptors(void) {
-    unsigned count = 0;
-    DIR* open_now = opendir("/proc/self/fd");
-    while (readdir(open_now) != NULL)
-        count++;
-    closedir(open_now);
-    return count;
-}
-
 static void held_batches_need_no_descriptors(void** state) {
     (void)state;
-    unsigned before = open_descriptors();
+    unsigned before = e2e_open_descriptors();
     e2e now;
     e2e_begin(&now, 1, 1, 32);
     int event = -1;
@@ -179,12 +169,12 @@ static void held_batches_need_no_descriptors(void** state) {
     sl_batch* held[32];
     for (unsigned i = 0; i < 32; i++) {
         held[i] = e2e_next(now.stream);
-        assert_true(open_descriptors() <= before + 8);
+        assert_true(e2e_open_descriptors() <= before + 8);
     }
     for (unsigned i = 0; i < 32; i++)
         assert_int_equal(sl_batch_release(held[i]), SL_OK);
     e2e_end(&now);
-    assert_int_equal(open_descriptors(), before);
+    assert_int_equal(e2e_open_descriptors(), before);
 }
 
 const struct CMUnitTest e2e_leases_tests[] = {

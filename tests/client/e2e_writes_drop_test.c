@@ -1,6 +1,5 @@
 /* Writing to leased batches: what was written ends with the lease, however it was written and wherever the
  * lease ends. */
-#include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
@@ -133,26 +132,17 @@ static void where_pages_cannot_be_told_apart_all_of_them_are_dropped(void** stat
     end_pair(&now);
 }
 
-static unsigned open_descriptors(void) {
-    unsigned count = 0;
-    DIR* open_now = opendir("/proc/self/fd");
-    while (readdir(open_now) != NULL)
-        count++;
-    closedir(open_now);
-    return count;
-}
-
 static void writing_needs_no_descriptors(void** state) {
     (void)state;
     e2e now;
     e2e_begin(&now, BATCH, EPOCHS, SLOTS);
-    unsigned before = open_descriptors();
+    unsigned before = e2e_open_descriptors();
     for (unsigned i = 0; i < 3 * SLOTS; i++) {
         sl_batch* batch = next_in_any_epoch(now.stream);
         scribble(batch);
-        assert_int_equal(open_descriptors(), before);
+        assert_int_equal(e2e_open_descriptors(), before);
         assert_int_equal(sl_batch_release(batch), SL_OK);
-        assert_int_equal(open_descriptors(), before);
+        assert_int_equal(e2e_open_descriptors(), before);
     }
     e2e_end(&now);
 }

@@ -75,3 +75,27 @@ def private_name(monkeypatch):
         if name == "speedyloaderd":
             os.kill(pid, signal.SIGTERM)
     wait_for(lambda: not marked(mark), 15, lambda: marked(mark))
+
+
+@pytest.fixture(params=["float32", "float16", "bfloat16", "uint8"])
+def dtype(request):
+    return request.param
+
+
+@pytest.fixture
+def loader(shared_daemon, id_set):
+    """Id pictures in pairs; the test may keep no lease."""
+    from holding import open_ids
+
+    with open_ids(id_set(40), shared_daemon.socket) as made:
+        yield made
+        assert made.stats()["held"] == 0, "the test keeps a lease"
+
+
+@pytest.fixture
+def batch(shared_daemon, id_set, dtype):
+    """Three rows of 5 x 7 in every dtype, with every tensor."""
+    from holding import open_every_tensor
+
+    with open_every_tensor(id_set(40), shared_daemon.socket, dtype) as made:
+        yield next(iter(made))

@@ -12,8 +12,6 @@ from holding import (
     delete,
     ids_of,
     managed_tensor,
-    open_every_tensor,
-    open_ids,
     raw,
 )
 
@@ -23,26 +21,6 @@ VERSIONS = pytest.mark.parametrize("version", [None, (1, 0)], ids=["legacy", "ve
 CODES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4}
 BITS = {"float32": 32, "float16": 16, "bfloat16": 16, "uint8": 8, "int64": 64, "uint64": 64, "int32": 32}
 READ_ONLY, IS_COPIED = 1, 2
-
-
-@pytest.fixture(params=["float32", "float16", "bfloat16", "uint8"])
-def dtype(request):
-    return request.param
-
-
-@pytest.fixture
-def loader(shared_daemon, id_set):
-    """Id pictures in pairs; the test may keep no lease."""
-    with open_ids(id_set(40), shared_daemon.socket) as made:
-        yield made
-        assert made.stats()["held"] == 0, "the test keeps a lease"
-
-
-@pytest.fixture
-def batch(shared_daemon, id_set, dtype):
-    """Three rows of 5 x 7 in every dtype, with every tensor."""
-    with open_every_tensor(id_set(40), shared_daemon.socket, dtype) as made:
-        yield next(iter(made))
 
 
 def row_major(shape):

@@ -6,7 +6,7 @@ import struct
 
 import numpy
 import pytest
-from holding import ids_of, open_every_tensor, open_ids, raw
+from holding import ids_of, open_ids, raw
 
 pytestmark = pytest.mark.sanitized
 
@@ -22,26 +22,6 @@ class PyBuffer(ctypes.Structure):
                 ("format", ctypes.c_char_p), ("shape", ctypes.POINTER(ctypes.c_ssize_t)),
                 ("strides", ctypes.POINTER(ctypes.c_ssize_t)), ("suboffsets", ctypes.c_void_p),
                 ("internal", ctypes.c_void_p)]
-
-
-@pytest.fixture(params=["float32", "float16", "bfloat16", "uint8"])
-def dtype(request):
-    return request.param
-
-
-@pytest.fixture
-def loader(shared_daemon, id_set):
-    """Id pictures in pairs; the test may keep no lease."""
-    with open_ids(id_set(40), shared_daemon.socket) as made:
-        yield made
-        assert made.stats()["held"] == 0, "the test keeps a lease"
-
-
-@pytest.fixture
-def batch(shared_daemon, id_set, dtype):
-    """Three rows of 5 x 7 in every dtype, with every tensor."""
-    with open_every_tensor(id_set(40), shared_daemon.socket, dtype) as made:
-        yield next(iter(made))
 
 
 # ---- what they say of themselves ----

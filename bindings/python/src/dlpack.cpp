@@ -88,12 +88,8 @@ nb::object make_capsule(Export<Struct>* made, const char* name) {
     return nb::steal(capsule);
 }
 
-// 256-byte aligned private bytes.
 std::shared_ptr<void> copy_bytes(const sl_tensor& view) {
-    constexpr std::size_t kAlign = 256;
-    std::size_t bytes = std::max((view.bytes + kAlign - 1) / kAlign * kAlign, kAlign);
-    std::shared_ptr<void> copy(std::aligned_alloc(kAlign, bytes), &std::free);
-    if (copy == nullptr) throw std::bad_alloc();
+    std::shared_ptr<void> copy = make_block(view.bytes);
     ReleasedGil released;
     std::memcpy(copy.get(), view.data, view.bytes);
     return copy;

@@ -23,6 +23,13 @@ std::size_t align(std::size_t bytes) {
 
 }  // namespace
 
+Block make_block(std::size_t bytes) {
+    Block block(static_cast<std::byte*>(std::aligned_alloc(kAlign, std::max(align(bytes), kAlign))),
+                &std::free);
+    if (block == nullptr) throw std::bad_alloc();
+    return block;
+}
+
 void Leases::add(const sl_batch* batch, const sl_batch_info& info) {
     std::lock_guard lock(mutex_);
     held_[batch] = {info.epoch, info.batch, std::chrono::steady_clock::now()};
@@ -97,8 +104,7 @@ void Memory::move_to_own_block() {
     std::size_t bytes = 0;
     for (const TensorView& view : tensors_)
         bytes += align(view.tensor.bytes);
-    block_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlign, std::max(bytes, kAlign))));
-    if (block_ == nullptr) throw std::bad_alloc();
+    block_ = make_block(bytes);
     std::byte* to = block_.get();
     for (TensorView& view : tensors_) {
         std::memcpy(to, view.tensor.data, view.tensor.bytes);

@@ -44,6 +44,11 @@ struct TensorView {
     sl_tensor tensor;
 };
 
+using Block = std::unique_ptr<std::byte, void (*)(void*)>;
+
+// Private memory on a tensor's border of 256 bytes. Throws std::bad_alloc.
+Block make_block(std::size_t bytes);
+
 class Memory {
   public:
     // Takes the lease over.
@@ -74,7 +79,7 @@ class Memory {
     pid_t pid_;
     sl_batch* batch_ = nullptr;  // null: a private copy
     std::shared_ptr<Leases> leases_;
-    std::unique_ptr<std::byte, void (*)(void*)> block_;
+    Block block_;
     std::vector<TensorView> tensors_;
     std::vector<sl_sample_info> samples_;  // of a private copy
     sl_batch_info info_{};

@@ -206,7 +206,7 @@ nb::dict Stream::info() {
     const char* version = "";
     check(sl_daemon_version(handles_.client, &version));
     std::string daemon_version = version;
-    held.unlock();  // as in report()
+    held.unlock();  // as in document()
     nb::dict made;
     made["batch_size"] = info.batch_size;
     made["batches_per_epoch"] = info.batches_per_epoch;
@@ -224,7 +224,7 @@ nb::dict Stream::stats() {
     sl_stats stats{};
     stats.struct_size = sizeof stats;
     check(sl_stream_stats(handles_.stream, &stats));
-    held.unlock();  // as in report()
+    held.unlock();  // as in document()
     nb::dict made;
     made["batches"] = stats.batches;
     made["samples"] = stats.samples;
@@ -252,28 +252,28 @@ nb::dict Stream::stats() {
     return made;
 }
 
-nb::object Stream::report() {
+// A document of the C API; `ask` writes it to its argument.
+template <class Ask>
+nb::object Stream::document(Ask ask) {
     auto held = lock();
     char* json = nullptr;
     sl_status status;
     {
         ReleasedGil released(&held);
-        status = sl_stream_report(handles_.stream, &json);
+        status = ask(handles_, &json);
     }
     held.unlock();  // Python runs from here on: a signal handler or a finaliser may call this stream
     return load_json(status, json);
 }
 
+nb::object Stream::report() {
+    return document(
+        [](const Handles& handles, char** json) { return sl_stream_report(handles.stream, json); });
+}
+
 nb::object Stream::status() {
-    auto held = lock();
-    char* json = nullptr;
-    sl_status status;
-    {
-        ReleasedGil released(&held);
-        status = sl_client_status(handles_.client, &json);
-    }
-    held.unlock();  // Python runs from here on: a signal handler or a finaliser may call this stream
-    return load_json(status, json);
+    return document(
+        [](const Handles& handles, char** json) { return sl_client_status(handles.client, json); });
 }
 
 void register_stream(nb::module_& module) {

@@ -72,6 +72,8 @@ class Stream {
     std::unique_lock<std::mutex> enter();
     std::unique_lock<std::mutex> lock();
     sl_status take(std::int64_t timeout_ms, std::uint64_t until, sl_batch** batch);
+    template <class Ask>
+    nanobind::object document(Ask ask);
     nanobind::object deliver(sl_status status, sl_batch* batch);
 
     const pid_t pid_;
