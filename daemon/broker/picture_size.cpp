@@ -73,8 +73,9 @@ Result<std::string> ask(const std::string& program, int file) {
 Result<PictureSize> first_picture_size(const std::string& worker_program, const Dataset& dataset) {
     std::string path;
     std::string reason;
-    for (std::uint64_t id = 0; id < std::min(dataset.size(), kTries); ++id) {
-        dataset.path(id, path);
+    const Selection& selection = dataset.selection();
+    for (std::uint64_t index = 0; index < std::min(selection.size(), kTries); ++index) {
+        dataset.path(selection.id_at(index), path);
         UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
         if (!file) {
             reason = std::strerror(errno);

@@ -156,14 +156,10 @@ std::string report_json(const Stream& stream) {
         failures.push_back(failure_json(failure));
     }
     const FolderSource& folder = stream.dataset().folder();
-    Json json = {{"samples", stream.dataset().size()},
-                 {"classes", folder.classes()},
-                 {"fingerprint", folder.fingerprint()},
-                 {"epochs", epochs},
-                 {"failure_count", stream.ledger().failure_count()},
-                 {"failures", failures},
-                 {"skipped_files", scan_json(folder.report())},
-                 {"stats", stream_json(stream)}};
+    Json json = {{"samples", stream.dataset().selection().size()},   {"classes", folder.classes()},
+                 {"fingerprint", stream.dataset().fingerprint()},    {"epochs", epochs},
+                 {"failure_count", stream.ledger().failure_count()}, {"failures", failures},
+                 {"skipped_files", scan_json(folder.report())},      {"stats", stream_json(stream)}};
     return dump(json);
 }
 

@@ -23,8 +23,9 @@ PhiloxCounter philox4x32(PhiloxCounter counter, PhiloxKey key);
 // Limits of the mapping below. Slots up to kMaxOps - 1 belong to a pipeline's ops.
 inline constexpr std::uint64_t kEpochLimit = 1ULL << 48;  // epochs are 0 .. kEpochLimit - 1
 inline constexpr std::uint32_t kSlotLimit = 16;
-inline constexpr std::uint32_t kOrderSlot = 15;  // the order's own numbers, with sample id 0
-static_assert(kMaxOps <= kOrderSlot);
+inline constexpr std::uint32_t kOrderSlot = 15;   // the order's own numbers, with sample id 0
+inline constexpr std::uint32_t kSubsetSlot = 14;  // a fraction's choice, with seed and epoch 0
+static_assert(kMaxOps <= kSubsetSlot);
 
 // The numbers of one (seed, epoch, sample id, slot). Every key has its own counters by construction, since
 // each field has bits of its own:

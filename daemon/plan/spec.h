@@ -12,6 +12,7 @@
 
 #include "daemon/plan/batches.h"
 #include "daemon/plan/pipeline.h"
+#include "daemon/plan/subset.h"
 #include "shm/error.h"
 
 namespace sl {
@@ -24,6 +25,7 @@ enum class Share : std::uint32_t { kAuto = 0, kPrivate = 1 };
 struct Spec {
     DatasetKind kind = DatasetKind::kImageFolder;
     std::string path;  // as the client wrote it
+    Subset subset;
 
     // Includes `profile` and `dataset.max_pixels`. With no op that sets a size, height and width are 0, and
     // the daemon sets them to its first picture's (see draws.h, has_fixed_size).

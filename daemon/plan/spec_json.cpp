@@ -61,6 +61,18 @@ Json op_json(const Op& op, const Pipeline& pipeline) {
     return out;
 }
 
+Json subset_json(const Subset& subset) {
+    Json out;
+    if (subset.kind == SubsetKind::kFraction) out["fraction"] = subset.fraction;
+    if (subset.kind == SubsetKind::kIds) out["ids"] = subset.ids;
+    if (subset.kind == SubsetKind::kLabels) {
+        out["labels"] = Json::array();
+        for (const Subset::Label& label : subset.labels)
+            std::visit([&](const auto& name) { out["labels"].push_back(name); }, label);
+    }
+    return out;
+}
+
 }  // namespace
 
 std::string to_json(const Spec& spec) {
@@ -68,6 +80,7 @@ std::string to_json(const Spec& spec) {
     out["dataset"]["kind"] = word(name_of(kDatasetKinds, spec.kind));
     out["dataset"]["path"] = spec.path;
     out["dataset"]["max_pixels"] = spec.pipeline.max_pixels;
+    if (spec.subset.kind != SubsetKind::kWhole) out["dataset"]["subset"] = subset_json(spec.subset);
     out["pipeline"] = Json::array();
     for (std::uint32_t i = 0; i < spec.pipeline.op_count; ++i) {
         out["pipeline"].push_back(op_json(spec.pipeline.ops[i], spec.pipeline));

@@ -1,4 +1,4 @@
-// A dataset as streams see it: how many samples, where each lies, its label.
+// A dataset as streams see it: how many samples, where each lies, its label, and which the spec selects.
 //
 // Made by a blocking scan on a thread of its own, then constant and safe to read from any thread.
 #pragma once
@@ -15,17 +15,24 @@ namespace sl {
 
 class Dataset {
   public:
-    // Blocking: walks the file system.
+    // Blocking: walks the file system. Also kSpec: the spec's subset selects nothing, or what is not there.
     static Result<std::shared_ptr<const Dataset>> scan(const Spec& spec);
 
+    // Of the whole dataset, selected or not; ids are below it.
     [[nodiscard]] std::uint64_t size() const { return folder_.size(); }
+    // The samples to deliver; a plan's ids are indices in it.
+    [[nodiscard]] const Selection& selection() const { return selection_; }
+    // Of what is selected.
+    [[nodiscard]] std::uint64_t fingerprint() const { return selection_.fingerprint(folder_.fingerprint()); }
     [[nodiscard]] std::int64_t label(std::uint64_t id) const { return folder_.label(id); }
     void path(std::uint64_t id, std::string& out) const { folder_.path(id, out); }
     [[nodiscard]] const FolderSource& folder() const { return folder_; }
 
   private:
-    explicit Dataset(FolderSource folder) : folder_(std::move(folder)) {}
+    Dataset(FolderSource folder, Selection selection)
+        : folder_(std::move(folder)), selection_(std::move(selection)) {}
     FolderSource folder_;
+    Selection selection_;
 };
 
 // A number for the format that a file's name suggests: JPEG 1, PNG 2, other 0; only a hint for predictions.

@@ -21,13 +21,13 @@ void Ledger::plan_epoch(std::uint64_t epoch, std::uint64_t planned, std::uint64_
     }
 }
 
-void Ledger::delivered(std::uint64_t epoch, std::uint64_t id) {
+void Ledger::delivered(std::uint64_t epoch, std::uint64_t index) {
     Epoch& entry = accounts_[epoch];
-    if (id >= entry.seen.size() || entry.seen[id]) {
+    if (index >= entry.seen.size() || entry.seen[index]) {
         ++entry.account.repeated;
         return;
     }
-    entry.seen[id] = true;
+    entry.seen[index] = true;
     ++entry.account.delivered;
 }
 

@@ -40,17 +40,18 @@ Result<std::unique_ptr<Stream>> Stream::create(const Spec& spec, std::shared_ptr
                     "{\"op\": \"random_resized_crop\", \"size\": [224, 224]}, \"resize\" or \"center_crop\"");
     }
     RingIdentity identity = base;
-    identity.samples = dataset->size();
+    identity.samples = dataset->selection().size();
     identity.epochs = spec.epochs;
     auto first = plan_epoch(spec, identity.samples, 0);
     if (!first) return std::unexpected(std::move(first).error());
     identity.batches_per_epoch = first->batches();
     identity.any_members = spec.order_policy == OrderPolicy::kReady;
-    identity.start = start_of(spec, dataset->folder().fingerprint(), identity.samples);
+    identity.start = start_of(spec, dataset->fingerprint(), identity.samples);
     if (wish.resume) {
         auto fits = check_position(*wish.resume, identity.start, spec, identity.batches_per_epoch);
         if (!fits) return std::unexpected(std::move(fits).error());
-        identity.start = *wish.resume;
+        identity.start.epoch = wish.resume->epoch;
+        identity.start.batch = wish.resume->batch;
     }
 
     auto layout = plan_layout(spec, wish.slots);
@@ -92,11 +93,12 @@ void Stream::open_account(std::uint64_t epoch, const BatchPlan& made) {
     ledger_.plan_epoch(epoch, planned, made.left_out(), first);
 }
 
-// Whether a sample's place in the epoch lies before the position at which the stream was resumed.
-bool Stream::before_start(std::uint64_t epoch, std::uint64_t id) {
+// Whether a sample's place in the epoch lies before the position at which the stream was resumed. The sample
+// is known by its index in the dataset's selection, as the plan knows it.
+bool Stream::before_start(std::uint64_t epoch, std::uint64_t index) {
     if (epoch != identity_.start.epoch || identity_.start.batch == 0) return false;
     const BatchPlan& made = plan(epoch);
-    return made.order().position_of(id) < made.first_position(identity_.start.batch);
+    return made.order().position_of(index) < made.first_position(identity_.start.batch);
 }
 
 bool Stream::next_place(Task& task) {
@@ -109,6 +111,7 @@ bool Stream::next_place(Task& task) {
     task.batch = cursor_batch_;
     task.row = cursor_row_;
     task.planned = current.member(cursor_batch_, cursor_row_);
+    task.planned.id = dataset_->selection().id_at(task.planned.id);
     task.sample_id = task.planned.id;
     if (++cursor_row_ == members) {
         cursor_row_ = 0;
@@ -124,8 +127,8 @@ bool Stream::next_substitute(Task& task) {
     auto substitute = plan(task.epoch).substitute(task.batch, task.row, task.substitutes_tried);
     if (!substitute) return false;
     ++task.substitutes_tried;
-    task.sample_id = substitute->id;
-    ledger_.set_substitute(task.failure_index, substitute->id);
+    task.sample_id = dataset_->selection().id_at(substitute->id);
+    ledger_.set_substitute(task.failure_index, task.sample_id);
     return true;
 }
 

@@ -49,10 +49,13 @@ void Stream::account(const Output& output) {
     std::uint64_t valid = 0;
     std::uint64_t substituted = 0;
     for (const Row& row : output.rows) {
-        if (row.counts && before_start(output.epoch, row.id)) {
-            ledger_.delivered_again(output.epoch);
-        } else if (row.counts) {
-            ledger_.delivered(output.epoch, row.id);
+        if (row.counts) {
+            const std::uint64_t index = *dataset_->selection().index_of(row.id);
+            if (before_start(output.epoch, index)) {
+                ledger_.delivered_again(output.epoch);
+            } else {
+                ledger_.delivered(output.epoch, index);
+            }
         }
         if (row.substitute) {
             ledger_.substituted(output.epoch);

@@ -11,7 +11,7 @@ void an_unknown_key_is_named_with_its_path_and_the_known_ones(void**) {
     assert_refused(changed("/pipeline/1/sise", "224"),
                    "pipeline[1].sise is not a known key; known: op, size, scale, ratio");
     assert_refused(changed("/dataset/root", "1"),
-                   "dataset.root is not a known key; known: kind, path, max_pixels");
+                   "dataset.root is not a known key; known: kind, path, max_pixels, subset");
     assert_refused(
         changed("/batchsize", "1"),
         "batchsize is not a known key; known: dataset, pipeline, output, batch, order, shard, errors, "
@@ -161,8 +161,9 @@ void text_that_is_not_json_is_refused_with_its_place(void**) {
 void a_hostile_document_is_one_sentence(void**) {
     assert_true(parse_spec(std::string(60000, '[')).error().status == Status::kSpec);
     std::string deep = "{\"dataset\": " + std::string(30000, '[') + std::string(30000, ']') + "}";
-    assert_string_equal(parse_spec(deep).error().message.c_str(),
-                        "dataset is an array of 1, allowed: an object with the keys kind, path, max_pixels");
+    assert_string_equal(
+        parse_spec(deep).error().message.c_str(),
+        "dataset is an array of 1, allowed: an object with the keys kind, path, max_pixels, subset");
     assert_string_equal(parse_spec(std::string(65537, ' ')).error().message.c_str(),
                         "the spec has 65537 bytes, allowed: 65536");
     const std::string long_word = "{\"dataset\": {\"kind\": \"" + std::string(50000, 'x') + "\"}}";
