@@ -106,7 +106,10 @@ typedef struct sl_msg_open {
     uint32_t state_bytes; /* since 1.1: a saved position follows the spec; 0: from the start */
 } sl_msg_open;
 SL_SHM_ASSERT(sizeof(sl_msg_open) + SL_SPEC_MAX + SL_OPEN_STATE_MAX <= SL_MESSAGE_MAX);
-enum { SL_OPEN_SAMPLES = 1 /* sample level: one sample a slot, in the order they finish */ };
+enum {
+    SL_OPEN_SAMPLES = 1,        /* sample level: one sample a slot, in the order they finish */
+    SL_OPEN_CHANGED_DATASET = 2 /* since 1.1: the state may be of another dataset */
+};
 
 typedef struct sl_msg_open_reply {
     sl_message head;

@@ -54,13 +54,19 @@ static sl_status send_open(sl_client* client, sl_msg_open* message, const char* 
     return status;
 }
 
+static uint32_t open_flags(const sl_open_options* options) {
+    uint32_t flags = options->level == SL_LEVEL_SAMPLE ? SL_OPEN_SAMPLES : 0;
+    if ((options->flags & SL_OPEN_ALLOW_CHANGE) != 0) flags |= SL_OPEN_CHANGED_DATASET;
+    return flags;
+}
+
 /* Sends OPEN and collects the answer; *stream_id is 0 unless the daemon has made a stream. */
 static sl_status ask(sl_client* client, const char* spec, size_t bytes, const sl_open_options* options,
                      parts* all, uint64_t* stream_id) {
     sl_time deadline = sl_deadline(options->timeout_ms == 0 ? SL_OPEN_TIMEOUT_MS : options->timeout_ms);
     sl_msg_open message = {.head = {.type = SL_MSG_OPEN},
                            .slots = options->slots,
-                           .flags = options->level == SL_LEVEL_SAMPLE ? SL_OPEN_SAMPLES : 0,
+                           .flags = open_flags(options),
                            .spec_bytes = (uint32_t)bytes,
                            .state_bytes = state_bytes(options)};
     sl_status status = send_open(client, &message, spec, options->state, deadline);
@@ -158,10 +164,10 @@ static sl_status check_open(const sl_client* client, const char* spec, size_t by
         return sl_fail(SL_E_INVALID_ARGUMENT, 0, "sl_open_options.level is %d: no such level",
                        (int)options->level);
     }
-    if (options->slots > SL_SHM_MAX_SLOTS || options->reserved != 0) {
+    if (options->slots > SL_SHM_MAX_SLOTS || (options->flags & ~SL_OPEN_ALLOW_CHANGE) != 0) {
         return sl_fail(SL_E_INVALID_ARGUMENT, 0,
-                       "sl_open_options.slots is %u (at most %u), reserved is %u (must be 0)", options->slots,
-                       SL_SHM_MAX_SLOTS, options->reserved);
+                       "sl_open_options.slots is %u (at most %u), flags is %u (known: SL_OPEN_ALLOW_CHANGE)",
+                       options->slots, SL_SHM_MAX_SLOTS, options->flags);
     }
     if (state_bytes(options) > SL_OPEN_STATE_MAX) {
         return sl_fail(SL_E_SPEC, 0, "sl_open_options.state has more than %u bytes: it is no saved position",

@@ -169,6 +169,7 @@ bool Session::on_open(const Packet& packet) {
     auto spec = parse_spec({text, open->spec_bytes});
     if (!spec) return reply_error(request, spec.error());
     Stream::Wish wish{.slots = open->slots, .resume = {}};
+    if ((open->flags & SL_OPEN_CHANGED_DATASET) != 0) wish.on_change = OnChange::kAllow;
     if (open->state_bytes > 0) {
         auto position = parse_position({text + open->spec_bytes, open->state_bytes});
         if (!position) return reply_error(request, position.error());

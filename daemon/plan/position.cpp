@@ -70,11 +70,13 @@ class Differences {
     std::string text_;
 };
 
-Result<void> check_same_plan(const SavedPosition& saved, const SavedPosition& start) {
+Result<void> check_same_plan(const SavedPosition& saved, const SavedPosition& start, OnChange on_change) {
     auto flag = [](bool value) { return std::string(value ? "true" : "false"); };
     Differences differences;
-    differences.add("dataset", hex(saved.dataset), hex(start.dataset));
-    differences.add("samples", saved.samples, start.samples);
+    if (on_change == OnChange::kRefuse) {
+        differences.add("dataset", hex(saved.dataset), hex(start.dataset));
+        differences.add("samples", saved.samples, start.samples);
+    }
     differences.add("seed", saved.seed, start.seed);
     differences.add("shuffle", flag(saved.shuffle), flag(start.shuffle));
     differences.add("order", saved.order, start.order);
@@ -82,7 +84,8 @@ Result<void> check_same_plan(const SavedPosition& saved, const SavedPosition& st
     differences.add("last", std::string(name_of(kLastBatches, saved.last)),
                     std::string(name_of(kLastBatches, start.last)));
     if (differences.text().empty()) return {};
-    const bool same_data = saved.dataset == start.dataset && saved.samples == start.samples;
+    const bool same_data =
+        on_change == OnChange::kAllow || (saved.dataset == start.dataset && saved.samples == start.samples);
     return fail(Status::kSpec, std::string("the state is of another ") + (same_data ? "order" : "dataset") +
                                    ": " + differences.text());
 }
@@ -141,8 +144,8 @@ Result<SavedPosition> parse_position(std::string_view json) {
 }
 
 Result<void> check_position(const SavedPosition& saved, const SavedPosition& start, const Spec& spec,
-                            std::uint64_t batches_per_epoch) {
-    if (auto same = check_same_plan(saved, start); !same) return same;
+                            std::uint64_t batches_per_epoch, OnChange on_change) {
+    if (auto same = check_same_plan(saved, start, on_change); !same) return same;
     if (auto exists = check_exists(saved, spec.epochs, batches_per_epoch); !exists) return exists;
     if (saved.batch > 0 && spec.order_policy == OrderPolicy::kReady) {
         return fail(Status::kUnsupported,

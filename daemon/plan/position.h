@@ -37,11 +37,14 @@ SavedPosition start_of(const Spec& spec, std::uint64_t dataset, std::uint64_t sa
 // kSpec, naming the key, for text that is not a saved position of this format.
 Result<SavedPosition> parse_position(std::string_view json);
 
-// Whether the stream that begins at `start`, with this spec, can begin at `saved` instead. kSpec: they are
-// different streams (the message names each difference with both values), or the stream has no such batch.
-// kUnsupported: the batches of the spec's stream hold no planned members, and the position is within an
-// epoch.
+// What a dataset that is not the state's (another fingerprint, or number of samples) does to a state.
+enum class OnChange : std::uint32_t { kRefuse = 0, kAllow = 1 };
+
+// Whether the stream that begins at `start`, with this spec, can begin at `saved`'s epoch and batch instead.
+// kSpec: they are different streams (the message names each difference with both values), or the stream has
+// no such batch. kUnsupported: the batches of the spec's stream hold no planned members, and the position is
+// within an epoch.
 Result<void> check_position(const SavedPosition& saved, const SavedPosition& start, const Spec& spec,
-                            std::uint64_t batches_per_epoch);
+                            std::uint64_t batches_per_epoch, OnChange on_change = OnChange::kRefuse);
 
 }  // namespace sl

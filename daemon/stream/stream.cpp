@@ -48,7 +48,8 @@ Result<std::unique_ptr<Stream>> Stream::create(const Spec& spec, std::shared_ptr
     identity.any_members = spec.order_policy == OrderPolicy::kReady;
     identity.start = start_of(spec, dataset->fingerprint(), identity.samples);
     if (wish.resume) {
-        auto fits = check_position(*wish.resume, identity.start, spec, identity.batches_per_epoch);
+        auto fits =
+            check_position(*wish.resume, identity.start, spec, identity.batches_per_epoch, wish.on_change);
         if (!fits) return std::unexpected(std::move(fits).error());
         identity.start.epoch = wish.resume->epoch;
         identity.start.batch = wish.resume->batch;

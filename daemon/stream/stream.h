@@ -39,6 +39,7 @@ class Stream {
     struct Wish {
         std::uint32_t slots = 0;              // of the batch ring; 0: chosen
         std::optional<SavedPosition> resume;  // begin there
+        OnChange on_change = OnChange::kRefuse;
     };
     // Reserves and seals the stream's memory. Errors: kSpec (no batch, no fixed size, another stream's
     // position), kUnsupported, kBudget, kNoMemory.

@@ -173,6 +173,26 @@ void every_difference_is_named_with_both_values(void**) {
                         "the state is of another dataset: samples is 1999 in the state and 2000 here");
 }
 
+void a_changed_dataset_is_allowed_if_it_is_asked_for_and_nothing_else_is(void**) {
+    const Spec spec = its_spec();
+    const SavedPosition other = read(state_with("dataset", "\"00000000000000ff\""));
+    const SavedPosition fewer = read(state_with("samples", "1999"));
+    for (const SavedPosition& saved : {other, fewer}) {
+        const SavedPosition start = start_of(spec, kDataset, 2000);
+        assert_false(check_position(saved, start, spec, 31).has_value());
+        assert_true(check_position(saved, start, spec, 31, OnChange::kAllow).has_value());
+        const auto gone = check_position(saved, start, spec, 17, OnChange::kAllow);
+        assert_string_equal(gone.error().message.c_str(),
+                            "state.batch is 17, allowed: less than the batches of an epoch, 17");
+        Spec reseeded = spec;
+        reseeded.seed = 8;
+        const auto refused =
+            check_position(saved, start_of(reseeded, kDataset, 2000), reseeded, 31, OnChange::kAllow);
+        assert_string_equal(refused.error().message.c_str(),
+                            "the state is of another order: seed is 7 in the state and 8 here");
+    }
+}
+
 void the_longest_list_of_differences_fits_an_error_message(void**) {
     Spec spec = its_spec();
     spec.seed = UINT64_MAX - 1;
@@ -235,6 +255,7 @@ int main() {
         cmocka_unit_test(text_that_is_no_object_is_refused),
         cmocka_unit_test(a_state_fits_its_own_stream_and_any_ranks_with_its_global_batch),
         cmocka_unit_test(every_difference_is_named_with_both_values),
+        cmocka_unit_test(a_changed_dataset_is_allowed_if_it_is_asked_for_and_nothing_else_is),
         cmocka_unit_test(the_longest_list_of_differences_fits_an_error_message),
         cmocka_unit_test(a_batch_that_the_stream_does_not_have_is_refused),
         cmocka_unit_test(steps_beyond_what_can_be_counted_are_refused),

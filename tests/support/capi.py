@@ -14,6 +14,7 @@ BUILD = pathlib.Path(os.environ.get("SL_BUILD_DIR", DEFAULT_BUILD)).resolve()
 
 OK, END_OF_EPOCH, END, TIMEOUT = 0, 1, 2, 3
 NO_SPAWN = 1
+ALLOW_CHANGE = 1
 MAX_DIMS = 8
 STATE_MAX = 320
 WAIT_MS = 60_000
@@ -26,7 +27,7 @@ class _Options(ctypes.Structure):
 
 class _OpenOptions(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_uint32), ("slots", ctypes.c_uint32), ("level", ctypes.c_int32),
-                ("reserved", ctypes.c_uint32), ("timeout_ms", ctypes.c_int64), ("state", ctypes.c_char_p)]
+                ("flags", ctypes.c_uint32), ("timeout_ms", ctypes.c_int64), ("state", ctypes.c_char_p)]
 
 
 class _Tensor(ctypes.Structure):
@@ -192,9 +193,10 @@ class Client:
             raise Error(self._library)
         self._handle = handle
 
-    def open(self, spec, slots=0, state=None):
+    def open(self, spec, slots=0, state=None, flags=0):
         text = json.dumps(spec).encode()
-        options = _sized(_OpenOptions, slots=slots, state=None if state is None else state.encode())
+        options = _sized(_OpenOptions, slots=slots, flags=flags,
+                         state=None if state is None else state.encode())
         handle = ctypes.c_void_p()
         status = self._library.sl_open(self._handle, text, len(text), ctypes.byref(options),
                                        ctypes.byref(handle))

@@ -52,7 +52,7 @@ class Batch:
 
 class Stream:
     def __init__(self, spec: str, socket: str | None = None, program: str = "", state: str = "",
-                 slots: int = 0, copy: bool = False, ring_full_is_error: bool = False,
+                 allow_change: bool = False, slots: int = 0, copy: bool = False, ring_full_is_error: bool = False,
                  timeout_ms: int = 0) -> None: ...
     @property
     def closed(self) -> bool: ...

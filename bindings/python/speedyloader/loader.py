@@ -127,12 +127,13 @@ class Loader:
         self._moving_from: str | None = None
         self._open()
 
-    def _open(self, state: str = "") -> None:
+    def _open(self, state: str = "", allow_change: bool = False) -> None:
         options = self._options
         socket = options["socket"]
         self._stream = _core.Stream(
             json.dumps(self._spec), socket=None if socket is None else os.fspath(socket),
             program=os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "python", state=state,
+            allow_change=allow_change,
             slots=options["slots"], copy=options["copy"], ring_full_is_error=options["ring_full"] == "error")
         self._info = self._stream.info()
         self._first_state: dict[str, Any] = json.loads(self._stream.state())
@@ -149,7 +150,7 @@ class Loader:
             self._place = place  # so that an epoch left in the middle stays left
         return self._stream
 
-    def _reopen(self, state: dict[str, Any]) -> None:
+    def _reopen(self, state: dict[str, Any], allow_change: bool = False) -> None:
         """Goes to a position. If that fails the loader stays where it was; where it has no position, amid an
         epoch of order="ready", at the beginning of that epoch."""
         self._stream.check_process()
@@ -164,7 +165,7 @@ class Loader:
         self._moving_from = here  # for who asks amid it: a signal handler, another thread
         self._stream.close()  # first, for the daemon may have memory for one only
         try:
-            self._open(_text(state))
+            self._open(_text(state), allow_change)
         except Exception:
             with contextlib.suppress(Error):  # the first reason is the one to tell
                 self._open(here)
@@ -232,11 +233,17 @@ class Loader:
         taken = self._stream.interrupted  # and not given yet
         return state if taken is None else state | {"epoch": taken.epoch, "batch": taken.index}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Any], on_change: str = "refuse") -> None:
         """Goes on at a position; the next iteration gives the rest of its epoch. SpecError names what differs
         if it belongs to another data set, seed or global batch; transforms and dtype are not compared. After an
-        error the loader is where it was."""
-        self._reopen(state)
+        error the loader is where it was.
+
+        on_change="allow": the data set may have changed. The loader goes on at the same batch of the same
+        epoch; the order is that of the data set as it is now, so in this one epoch samples may come twice or
+        not at all. SpecError if there is no such batch any more."""
+        if on_change not in ("refuse", "allow"):
+            raise SpecError(f"on_change is {on_change!r}, allowed: 'refuse', 'allow'", "SL_E_SPEC")
+        self._reopen(state, on_change == "allow")
 
     # ---- looking ----
 

@@ -39,6 +39,7 @@ sl_status open_now(const OpenOptions& options, Handles& handles) {
     open.struct_size = sizeof open;
     open.slots = options.slots;
     open.timeout_ms = options.timeout_ms;
+    open.flags = options.allow_change ? SL_OPEN_ALLOW_CHANGE : 0;
     open.state = options.state.empty() ? nullptr : options.state.c_str();
     return sl_open(handles.client, options.spec.data(), options.spec.size(), &open, &handles.stream);
 }

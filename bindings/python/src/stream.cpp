@@ -281,14 +281,14 @@ void register_stream(nb::module_& module) {
         .def(
             "__init__",
             [](Stream* self, std::string spec, std::optional<std::string> socket, std::string program,
-               std::string state, std::uint32_t slots, bool copy, bool ring_full_is_error,
+               std::string state, bool allow_change, std::uint32_t slots, bool copy, bool ring_full_is_error,
                std::int64_t timeout_ms) {
-                new (self)
-                    Stream({std::move(spec), std::move(state), std::move(socket), std::move(program), slots,
-                            copy, ring_full_is_error ? RingFull::kError : RingFull::kCopy, timeout_ms});
+                new (self) Stream({std::move(spec), std::move(state), allow_change, std::move(socket),
+                                   std::move(program), slots, copy,
+                                   ring_full_is_error ? RingFull::kError : RingFull::kCopy, timeout_ms});
             },
-            "spec"_a, "socket"_a = nb::none(), "program"_a = "", "state"_a = "", "slots"_a = 0,
-            "copy"_a = false, "ring_full_is_error"_a = false, "timeout_ms"_a = 0)
+            "spec"_a, "socket"_a = nb::none(), "program"_a = "", "state"_a = "", "allow_change"_a = false,
+            "slots"_a = 0, "copy"_a = false, "ring_full_is_error"_a = false, "timeout_ms"_a = 0)
         .def("next", &Stream::next, "timeout_ms"_a, "until"_a,
              "A Batch, or 'end_of_epoch' once `until` epochs have ended, 'end', 'timeout'.")
         .def("check_process", &Stream::check_process, "ForkedError in a child of the process that opened it.")

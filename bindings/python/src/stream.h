@@ -25,6 +25,7 @@ enum class RingFull { kCopy, kError };
 struct OpenOptions {
     std::string spec;
     std::string state;                  // empty: from the start
+    bool allow_change = false;          // of the dataset since the state
     std::optional<std::string> socket;  // none: as sl_connect finds one
     std::string program;
     std::uint32_t slots = 0;

@@ -105,11 +105,15 @@ typedef struct sl_connect_options {
     int64_t timeout_ms;  /* 0: 10,000 */
 } sl_connect_options;
 
+enum {
+    SL_OPEN_ALLOW_CHANGE = 1u /* options->state may be of another data set, or of what this one was before */
+};
+
 typedef struct sl_open_options {
     uint32_t struct_size;
     uint32_t slots; /* batches that may lie ready or leased at once; 0: the daemon chooses */
     sl_level level;
-    uint32_t reserved;  /* 0 */
+    uint32_t flags;     /* SL_OPEN_... */
     int64_t timeout_ms; /* 0: 600,000, because the first opening of a folder scans it */
     const char* state;  /* text of sl_stream_state: begin there; NULL or "": at the first batch */
 } sl_open_options;
@@ -212,7 +216,9 @@ SL_API sl_status sl_disconnect(sl_client* client);
 /* Opens a stream. spec: JSON, `bytes` long, with absolute paths. Options may be NULL. With options->state the
  * first batch is the one that the state's stream would have given next, and so is every later one, with any
  * number of workers and slots, and on as many ranks as keep the global batch (batch.size x world_size). A
- * state that does not fit the spec or the data set is SL_E_SPEC; the message names each difference.
+ * state that does not fit the spec or the data set is SL_E_SPEC; the message names each difference. With
+ * SL_OPEN_ALLOW_CHANGE the data set may have changed: the stream begins at the same batch of the same epoch of
+ * the data set as it is now, whose order is another; SL_E_SPEC if there is no such batch.
  * Errors: SL_E_SPEC, SL_E_DATASET, SL_E_NOT_FOUND, SL_E_DENIED, SL_E_BUDGET, SL_E_UNSUPPORTED,
  * SL_E_DISCONNECTED, SL_E_PROTOCOL, SL_E_NO_MEMORY, SL_E_IO; SL_TIMEOUT: nothing was opened. Requests of one
  * client are answered one after another. Any thread. */
