@@ -51,8 +51,8 @@ def marked(mark):
     return found
 
 
-# Semaphores and files of Python's multiprocessing and of torch: other programs come and go with theirs.
-OF_OTHERS = ("sem.", "torch_", "pym-", "psm_")
+# Of Python's multiprocessing, of torch, data of a benchmark: other programs come and go with theirs.
+OF_OTHERS = ("sem.", "torch_", "pym-", "psm_", "sl-bench-")
 
 
 def shared_memory_names():
