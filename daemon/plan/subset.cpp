@@ -94,9 +94,9 @@ std::optional<std::uint64_t> Selection::index_of(std::uint64_t id) const {
         const auto next = std::ranges::upper_bound(pieces_, id, {}, &Piece::id);
         if (next == pieces_.begin()) return std::nullopt;
         index = (next - 1)->index + (id - (next - 1)->id);
-        if (index >= (next == pieces_.end() ? size_ : next->index)) return std::nullopt;
     }
-    return id_at(index) == id ? std::optional(index) : std::nullopt;
+    // Whoever is not selected has come upon another's index, or behind the last.
+    return index < size_ && id_at(index) == id ? std::optional(index) : std::nullopt;
 }
 
 std::uint64_t Selection::fingerprint(std::uint64_t dataset) const {

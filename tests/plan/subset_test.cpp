@@ -77,6 +77,7 @@ void ids_and_runs_select_just_these(void**) {
     const auto picked = Selection::of_ids(10, wanted);
     assert_true(ids_of(*picked) == wanted);
     assert_sound(*picked, 10);
+    assert_sound(*Selection::of_ids(20, wanted), 20);
     const Selection runs = Selection::of_runs(10, {{0, 1}, {3, 3}, {9, 1}});
     assert_true(ids_of(runs) == wanted);
     assert_int_equal(runs.fingerprint(7), picked->fingerprint(7));
