@@ -15,6 +15,7 @@
 #include "daemon/broker/listener.h"
 #include "daemon/broker/server.h"
 #include "daemon/options.h"
+#include "io/manifest_file.h"
 
 namespace sl {
 namespace {
@@ -94,6 +95,7 @@ Result<void> run(const Options& options) {
     auto server = Server::create(**loop, **conductor, std::move(*listener),
                                  {.socket_name = config.socket,
                                   .worker_program = options.worker_program,
+                                  .manifest_folder = user_manifest_folder(),
                                   .is_private = options.is_private});
     if (!server) return std::unexpected(server.error());
     spdlog::info("ready");

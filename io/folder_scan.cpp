@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -48,26 +49,9 @@ Entry skipped_by(int error) {
     return {EntryKind::kSkipped, SkipReason::kFailed};
 }
 
-Entry classify(int directory, const dirent& entry) {
-    unsigned char type = entry.d_type;
-    struct stat status = {};
-    if (type == DT_UNKNOWN) {
-        if (::fstatat(directory, entry.d_name, &status, AT_SYMLINK_NOFOLLOW) < 0) return skipped_by(errno);
-        type = IFTODT(status.st_mode);
-    }
-    const bool is_link = type == DT_LNK;
-    if (is_link) {
-        if (::fstatat(directory, entry.d_name, &status, 0) < 0) return skipped_by(errno);
-        type = IFTODT(status.st_mode);
-    }
-    if (type == DT_DIR) return {is_link ? EntryKind::kLinkedDirectory : EntryKind::kDirectory, {}};
-    if (type == DT_REG) return {EntryKind::kFile, {}};
-    return {EntryKind::kSkipped, SkipReason::kSpecial};
-}
-
 class Walker {
   public:
-    explicit Walker(std::string root) : root_(std::move(root)) {}
+    Walker(std::string root, ScanProgress* progress) : root_(std::move(root)), progress_(progress) {}
 
     Result<FolderScan> run();
 
@@ -91,10 +75,14 @@ class Walker {
     Result<SubDirectories> list_root();
     void visit_all();
     void visit(const Visit& visit);
+    void note_failure(const Visit& visit, int error);
     int list(const Visit& visit, SubDirectories& found);
+    Witness look(int fd, const struct stat& first);
+    Entry classify(int directory, const dirent& entry, const Visit& visit);
     void take_entry(int directory, const dirent& entry, const Visit& visit, SubDirectories& found);
     void take_file(const char* name, const Visit& visit);
     void keep_names(const Visit& visit, std::uint64_t first);
+    void keep_witness(Witness witness, const std::string& path);
     Seen* seen_in(const Visit& visit);
     void decide_classes();
 
@@ -104,6 +92,8 @@ class Walker {
     std::vector<Visit> real_;   // a stack
     std::deque<Visit> linked_;  // followed when no real directory is left
     std::vector<Seen> seen_;    // per class folder
+    ScanProgress* progress_;    // may be null
+    bool has_waited_ = false;   // for the clock of file times
 };
 
 Error root_error(const std::string& root, int error) {
@@ -184,6 +174,7 @@ void Walker::visit(const Visit& visit) {
     seen.entered = true;
     if (error != 0) {
         seen.readable = false;
+        note_failure(visit, error);
         scan_.report.add(skipped_by(error).why, visit.path + " (" + std::strerror(error) + ")");
     }
     for (auto& name : found.real)
@@ -192,6 +183,40 @@ void Walker::visit(const Visit& visit) {
     std::sort(found.linked.begin(), found.linked.end());
     for (auto& name : found.linked)
         linked_.push_back({below(visit.path, name.c_str()), visit.class_folder});
+}
+
+// A directory that will not open can be looked at again; one whose listing broke off, or that has gone,
+// cannot.
+void Walker::note_failure(const Visit& visit, int error) {
+    if (error != EACCES && error != EPERM) {
+        scan_.repeatable = false;
+        return;
+    }
+    Witness witness;
+    witness.kind = Witness::kUnreadable;
+    witness.error = static_cast<std::uint16_t>(error);
+    keep_witness(witness, visit.path);
+}
+
+// Waits, once a scan, for the clock to leave the tick in which the directory was changed: what was made just
+// before the scan can then be trusted, and what is being changed meanwhile does not hold the scan up.
+Witness Walker::look(int fd, const struct stat& first) {
+    Witness witness = directory_witness(first, file_clock_ns());
+    if (witness.mtime_ns == kNotTrusted && !has_waited_) {
+        has_waited_ = true;
+        const timespec tick{0, kClockTick};
+        ::nanosleep(&tick, nullptr);
+        struct stat again = {};
+        if (::fstat(fd, &again) == 0) witness = directory_witness(again, file_clock_ns());
+    }
+    if (witness.mtime_ns == kNotTrusted) scan_.repeatable = false;
+    return witness;
+}
+
+void Walker::keep_witness(Witness witness, const std::string& path) {
+    witness.path = scan_.witness_paths.size();
+    scan_.witness_paths.append(path.c_str(), path.size() + 1);
+    scan_.witnesses.push_back(witness);
 }
 
 // 0, or an errno; EEXIST: entered before. What was listed before an error is kept.
@@ -210,7 +235,10 @@ int Walker::list(const Visit& visit, SubDirectories& found) {
     const bool is_root = visit.path.empty();
     if (!is_root && !entered_.emplace(status.st_dev, status.st_ino).second) return EEXIST;
 
+    keep_witness(look(fd, status), visit.path);
     ++scan_.report.directories;
+    if (progress_ != nullptr)
+        progress_->directories.store(scan_.report.directories, std::memory_order_relaxed);
     const std::uint64_t first = scan_.name_offsets.size();
     errno = 0;
     while (const dirent* entry = ::readdir(stream.get())) {
@@ -222,6 +250,28 @@ int Walker::list(const Visit& visit, SubDirectories& found) {
     return error;
 }
 
+Entry Walker::classify(int directory, const dirent& entry, const Visit& visit) {
+    unsigned char type = entry.d_type;
+    struct stat status = {};
+    if (type == DT_UNKNOWN) {
+        if (::fstatat(directory, entry.d_name, &status, AT_SYMLINK_NOFOLLOW) < 0) {
+            scan_.repeatable = false;  // its type is not known
+            return skipped_by(errno);
+        }
+        type = IFTODT(status.st_mode);
+    }
+    const bool is_link = type == DT_LNK;
+    if (is_link) {
+        const int error = ::fstatat(directory, entry.d_name, &status, 0) < 0 ? errno : 0;
+        keep_witness(link_witness(status, error), below(visit.path, entry.d_name));
+        if (error != 0) return skipped_by(error);
+        type = IFTODT(status.st_mode);
+    }
+    if (type == DT_DIR) return {is_link ? EntryKind::kLinkedDirectory : EntryKind::kDirectory, {}};
+    if (type == DT_REG) return {EntryKind::kFile, {}};
+    return {EntryKind::kSkipped, SkipReason::kSpecial};
+}
+
 void Walker::take_entry(int directory, const dirent& entry, const Visit& visit, SubDirectories& found) {
     const char* name = entry.d_name;
     if (std::strcmp(name, ".") == 0 || std::strcmp(name, "..") == 0) return;
@@ -231,7 +281,7 @@ void Walker::take_entry(int directory, const dirent& entry, const Visit& visit, 
         scan_.report.add(is_thumbs ? SkipReason::kThumbs : SkipReason::kHidden, below(visit.path, name));
         return;
     }
-    Entry kind = classify(directory, entry);
+    Entry kind = classify(directory, entry, visit);
     switch (kind.kind) {
         case EntryKind::kFile:
             take_file(name, visit);
@@ -259,6 +309,7 @@ void Walker::take_file(const char* name, const Visit& visit) {
     if (seen != nullptr) ++scan_.class_folders[visit.class_folder].images;
     scan_.name_offsets.push_back(scan_.names.size());
     scan_.names.append(name, std::strlen(name) + 1);
+    if (progress_ != nullptr) progress_->images.store(scan_.name_offsets.size(), std::memory_order_relaxed);
 }
 
 void Walker::keep_names(const Visit& visit, std::uint64_t first) {
@@ -286,38 +337,8 @@ void Walker::decide_classes() {
 
 }  // namespace
 
-std::string_view to_string(SkipReason reason) {
-    constexpr std::array<std::string_view, static_cast<std::size_t>(SkipReason::kCount)> kNames = {
-        "hidden", "thumbs", "other", "broken", "denied", "failed", "special", "outside_class", "repeated"};
-    auto index = static_cast<std::size_t>(reason);
-    return index < kNames.size() ? kNames[index] : "unknown";
-}
-
-void ScanReport::add(SkipReason reason, std::string path) {
-    Skipped& entry = skipped[static_cast<std::size_t>(reason)];
-    ++entry.count;
-    if (entry.examples.size() < kMostExamples) entry.examples.push_back(std::move(path));
-}
-
-std::string ScanReport::summary() const {
-    constexpr std::size_t kShown = 3;
-    std::string text = std::to_string(directories) + (directories == 1 ? " directory" : " directories");
-    const char* before = "; left out: ";
-    for (std::size_t i = 0; i < skipped.size(); ++i) {
-        const Skipped& entry = skipped[i];
-        if (entry.count == 0) continue;
-        text += before + std::to_string(entry.count) + " " + std::string(to_string(SkipReason(i))) + " (";
-        for (std::size_t n = 0; n < std::min(entry.examples.size(), kShown); ++n) {
-            text.append(n == 0 ? "" : ", ").append(entry.examples[n]);
-        }
-        text += entry.count > kShown ? ", ...)" : ")";
-        before = ", ";
-    }
-    return text;
-}
-
-Result<FolderScan> scan_folder(const std::string& root) {
-    return Walker(root).run();
+Result<FolderScan> scan_folder(const std::string& root, ScanProgress* progress) {
+    return Walker(root, progress).run();
 }
 
 }  // namespace sl

@@ -8,48 +8,21 @@
 // walk goes on.
 #pragma once
 
-#include <array>
+#include <atomic>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "io/scan_report.h"
+#include "io/witness.h"
 #include "shm/error.h"
 
 namespace sl {
 
-enum class SkipReason {
-    kHidden,        // the name starts with a dot
-    kThumbs,        // Thumbs.db
-    kOther,         // the name does not end like an image's
-    kBroken,        // a link that leads nowhere, or round in a circle
-    kDenied,        // no permission
-    kFailed,        // any other error of stat or of listing
-    kSpecial,       // FIFO, socket, device: never opened
-    kOutsideClass,  // an image beside the class folders
-    kRepeated,      // a directory that was entered already by another way
-    kCount
-};
-
-// "hidden", "thumbs", "other", "broken", "denied", "failed", "special", "outside_class", "repeated".
-std::string_view to_string(SkipReason reason);
-
-struct ScanReport {
-    static constexpr std::size_t kMostExamples = 20;
-    struct Skipped {
-        std::uint64_t count = 0;
-        std::vector<std::string> examples;  // paths below the root, bytes as the file system has them
-    };
-
-    std::uint64_t directories = 0;  // entered, the root included
-    std::array<Skipped, static_cast<std::size_t>(SkipReason::kCount)> skipped;
-
-    [[nodiscard]] const Skipped& of(SkipReason reason) const {
-        return skipped[static_cast<std::size_t>(reason)];
-    }
-    void add(SkipReason reason, std::string path);
-    // One line for a person: "12 directories; left out: 3 other (a.txt, b.csv, c.md), 1 hidden (.git)".
-    [[nodiscard]] std::string summary() const;
+// How far a scan is, for somebody else's eyes: written by the scan's thread, read by any.
+struct ScanProgress {
+    std::atomic<std::uint64_t> directories = 0;
+    std::atomic<std::uint64_t> images = 0;
 };
 
 struct FolderScan {
@@ -71,9 +44,14 @@ struct FolderScan {
     std::vector<std::uint64_t> name_offsets;
     std::vector<Directory> directories;      // those with images, in no particular order
     std::vector<ClassFolder> class_folders;  // sorted bytewise
+    std::vector<Witness> witnesses;
+    std::string witness_paths;  // each ended by a zero byte
+    // False: something changed or failed on the way, so that no later look can tell that all is as it was.
+    bool repeatable = true;
     ScanReport report;
 };
 
-Result<FolderScan> scan_folder(const std::string& root);
+// `progress` may be null. A directory that was changed a moment ago makes the scan wait once, for kClockTick.
+Result<FolderScan> scan_folder(const std::string& root, ScanProgress* progress = nullptr);
 
 }  // namespace sl

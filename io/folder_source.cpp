@@ -1,10 +1,14 @@
 // See folder_source.h.
 #include "io/folder_source.h"
 
+#include <unistd.h>
+
 #include <algorithm>
-#include <string_view>
+#include <memory>
 #include <tuple>
 #include <utility>
+
+#include "io/manifest_file.h"
 
 namespace sl {
 
@@ -42,56 +46,30 @@ void report_outside_class(FolderScan& scan) {
     }
 }
 
-class Fnv1a {
-  public:
-    void add(std::string_view bytes) {
-        for (char byte : bytes)
-            add_byte(static_cast<unsigned char>(byte));
-    }
-    void add_byte(unsigned char byte) { hash_ = (hash_ ^ byte) * 0x100000001b3U; }
-    void add_number(std::uint64_t number) {
-        for (int shift = 0; shift < 64; shift += 8)
-            add_byte(static_cast<unsigned char>(number >> shift));
-    }
-    [[nodiscard]] std::uint64_t value() const { return hash_; }
-
-  private:
-    std::uint64_t hash_ = 0xcbf29ce484222325U;
-};
-
-}  // namespace
-
-Result<FolderSource> FolderSource::scan(const std::string& root, const FolderOptions& options) {
-    auto scanned = scan_folder(root);
-    if (!scanned) return std::unexpected(std::move(scanned.error()));
-    const ImageCounts images = count_images(*scanned);
-    const bool has_classes = std::any_of(scanned->class_folders.begin(), scanned->class_folders.end(),
-                                         [](const auto& folder) { return folder.exists; });
-    const bool flat = images.at_top > 0 && !has_classes;
-    if (!flat) report_outside_class(*scanned);
-
-    const std::string name = "dataset folder \"" + root + "\"";
-    if (options.strict && unreadable(scanned->report) > 0) {
-        return fail(Status::kDataset,
-                    name + " has entries that cannot be read: " + scanned->report.summary());
-    }
-    if (!flat && images.in_classes == 0) {
-        const char* hint = images.at_top > 0 ? " in its class folders" : "";
-        return fail(Status::kDataset, name + " has no images" + hint + ": " + scanned->report.summary());
-    }
-    return FolderSource(root, std::move(*scanned), flat);
+std::string without_slash(std::string root) {
+    while (root.size() > 1 && root.back() == '/')
+        root.pop_back();
+    return root;
 }
 
-FolderSource::FolderSource(std::string root, FolderScan scan, bool flat) : root_(std::move(root)) {
-    while (root_.size() > 1 && root_.back() == '/')
-        root_.pop_back();
-    std::vector<std::int64_t> labels(scan.class_folders.size(), kNoLabel);
+std::string name_of(const std::string& root) {
+    return "dataset folder \"" + root + "\"";
+}
+
+std::unexpected<Error> unreadable_error(const std::string& root, const ScanReport& report) {
+    return fail(Status::kDataset, name_of(root) + " has entries that cannot be read: " + report.summary());
+}
+
+// Orders the scan's directories as the samples are, without those that have none, and numbers the classes.
+Result<Manifest> make_manifest(const std::string& root, FolderScan& scan, bool flat) {
+    std::vector<std::string> classes;
+    std::vector<std::int64_t> label_of(scan.class_folders.size(), kNoLabel);
     for (std::size_t i = 0; i < scan.class_folders.size() && !flat; ++i) {
         if (!scan.class_folders[i].exists) continue;
-        labels[i] = static_cast<std::int64_t>(classes_.size());
-        classes_.push_back(std::move(scan.class_folders[i].name));
+        label_of[i] = static_cast<std::int64_t>(classes.size());
+        classes.push_back(scan.class_folders[i].name);
     }
-    if (flat) classes_.emplace_back();
+    if (flat) classes.emplace_back();
     auto left_out = [flat](const auto& directory) {
         return (directory.class_folder == FolderScan::kNoClass) != flat;
     };
@@ -99,37 +77,92 @@ FolderSource::FolderSource(std::string root, FolderScan scan, bool flat) : root_
     std::sort(scan.directories.begin(), scan.directories.end(), [](const auto& a, const auto& b) {
         return std::tie(a.class_folder, a.path) < std::tie(b.class_folder, b.path);
     });
-    index(scan, labels);
-    names_ = std::move(scan.names);
-    names_.shrink_to_fit();
-    report_ = std::move(scan.report);
-    fingerprint_ = compute_fingerprint();
+    std::vector<std::int64_t> labels;
+    labels.reserve(scan.directories.size());
+    for (const auto& directory : scan.directories)
+        labels.push_back(flat ? 0 : label_of[directory.class_folder]);
+    return Manifest::build({without_slash(root), scan, labels, classes});
 }
 
-void FolderSource::index(const FolderScan& scan, const std::vector<std::int64_t>& labels) {
-    std::uint64_t samples = 0;
-    for (const auto& directory : scan.directories)
-        samples += directory.count;
-    name_offsets_.reserve(samples);
-    directory_of_.reserve(samples);
-    directories_.reserve(scan.directories.size());
-    for (const auto& directory : scan.directories) {
-        const bool at_top = directory.class_folder == FolderScan::kNoClass;
-        auto first = scan.name_offsets.begin() + static_cast<std::ptrdiff_t>(directory.first);
-        name_offsets_.insert(name_offsets_.end(), first,
-                             first + static_cast<std::ptrdiff_t>(directory.count));
-        directory_of_.insert(directory_of_.end(), directory.count,
-                             static_cast<std::uint32_t>(directories_.size()));
-        directories_.push_back({directory.path, at_top ? 0 : labels[directory.class_folder]});
+Result<Manifest> scan_anew(const std::string& root, const FolderOptions& options, bool& repeatable) {
+    auto scanned = scan_folder(root, options.progress);
+    if (!scanned) return std::unexpected(std::move(scanned.error()));
+    const ImageCounts images = count_images(*scanned);
+    const bool has_classes = std::any_of(scanned->class_folders.begin(), scanned->class_folders.end(),
+                                         [](const auto& folder) { return folder.exists; });
+    const bool flat = images.at_top > 0 && !has_classes;
+    if (!flat) report_outside_class(*scanned);
+    if (options.strict && unreadable(scanned->report) > 0) return unreadable_error(root, scanned->report);
+    if (!flat && images.in_classes == 0) {
+        const char* hint = images.at_top > 0 ? " in its class folders" : "";
+        return fail(Status::kDataset,
+                    name_of(root) + " has no images" + hint + ": " + scanned->report.summary());
+    }
+    repeatable = scanned->repeatable;
+    return make_manifest(root, *scanned, flat);
+}
+
+// The manifest of an earlier scan, in memory or in its file, if a new scan would find the same.
+std::shared_ptr<const Manifest> recall(const std::string& root, const FolderOptions& options,
+                                       ManifestUse& use) {
+    std::shared_ptr<const Manifest> found = options.known;
+    if (found && root == found->text(0) && !first_change(root, found->witnesses(), found->text(0))) {
+        use.used = true;
+        use.kept = !use.path.empty() && ::access(use.path.c_str(), R_OK) == 0;
+        use.note = "it was in memory";
+        return found;
+    }
+    if (use.path.empty()) return nullptr;
+    auto loaded = load_manifest(use.path, root);
+    if (!loaded) {
+        use.note = loaded.error().message;
+        return nullptr;
+    }
+    if (auto changed = first_change(root, loaded->witnesses(), loaded->text(0))) {
+        use.note = *changed + " has changed";
+        return nullptr;
+    }
+    use.used = use.kept = true;
+    return std::make_shared<const Manifest>(std::move(*loaded));
+}
+
+void keep(const Manifest& manifest, bool repeatable, ManifestUse& use) {
+    if (use.path.empty()) return;
+    if (!repeatable) {
+        use.note = "something in the folder is changing, or cannot be looked at";
+    } else if (auto saved = save_manifest(use.path, manifest); !saved) {
+        use.note = saved.error().message;
+    } else {
+        use.kept = true;
     }
 }
 
-std::int64_t FolderSource::label(std::uint64_t id) const {
-    return directories_[directory_of_[id]].label;
+}  // namespace
+
+Result<FolderSource> FolderSource::scan(const std::string& root, const FolderOptions& options) {
+    ManifestUse use;
+    const std::string plain = without_slash(root);
+    if (!options.manifest_folder.empty()) use.path = manifest_path(options.manifest_folder, plain);
+    if (auto known = recall(plain, options, use)) {
+        FolderSource source(std::move(known), std::move(use));
+        if (options.strict && unreadable(source.report_) > 0) return unreadable_error(root, source.report_);
+        return source;
+    }
+    bool repeatable = false;
+    auto manifest = scan_anew(root, options, repeatable);
+    if (!manifest) return std::unexpected(std::move(manifest).error());
+    keep(*manifest, repeatable, use);
+    return FolderSource(std::make_shared<const Manifest>(std::move(*manifest)), std::move(use));
+}
+
+FolderSource::FolderSource(std::shared_ptr<const Manifest> manifest, ManifestUse use)
+    : manifest_(std::move(manifest)), use_(std::move(use)), report_(manifest_->report()) {
+    for (std::uint64_t name : manifest_->class_names())
+        classes_.emplace_back(manifest_->text(name));
 }
 
 void FolderSource::path(std::uint64_t id, std::string& out) const {
-    out = root_;
+    out = manifest_->text(0);  // the root
     if (out.back() != '/') out += '/';
     append_relative(id, out);
 }
@@ -140,26 +173,10 @@ void FolderSource::relative_path(std::uint64_t id, std::string& out) const {
 }
 
 void FolderSource::append_relative(std::uint64_t id, std::string& out) const {
-    const std::string& directory = directories_[directory_of_[id]].path;
+    const char* directory = manifest_->text(manifest_->folder_of(id).path);
     out += directory;
-    if (!directory.empty()) out += '/';
-    out += names_.c_str() + name_offsets_[id];
-}
-
-std::uint64_t FolderSource::compute_fingerprint() const {
-    Fnv1a hash;
-    for (const auto& name : classes_) {
-        hash.add(name);
-        hash.add_byte(0);
-    }
-    std::string path;
-    for (std::uint64_t id = 0; id < size(); ++id) {
-        relative_path(id, path);
-        hash.add(path);
-        hash.add_byte(0);
-        hash.add_number(static_cast<std::uint64_t>(label(id)));
-    }
-    return hash.value();
+    if (*directory != '\0') out += '/';
+    out += manifest_->name(id);
 }
 
 }  // namespace sl

@@ -23,6 +23,23 @@ from support.daemon import PROGRAMS, Daemons  # noqa: E402
 resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_cache():
+    """Daemons keep manifests in a folder of this session, not in the user's; pip keeps its cache."""
+    kept = os.environ.get("XDG_CACHE_HOME")
+    home = pathlib.Path(kept or pathlib.Path.home() / ".cache")
+    os.environ.setdefault("PIP_CACHE_DIR", str(home / "pip"))
+    os.environ.setdefault("UV_CACHE_DIR", str(home / "uv"))
+    folder = tempfile.mkdtemp(prefix="sl-cache")
+    os.environ["XDG_CACHE_HOME"] = folder
+    yield
+    shutil.rmtree(folder, ignore_errors=True)
+    if kept is None:
+        del os.environ["XDG_CACHE_HOME"]
+    else:
+        os.environ["XDG_CACHE_HOME"] = kept
+
+
 @pytest.fixture
 def daemons():
     """Starts daemons and clients of one test, and checks that nothing of them is left."""

@@ -1,11 +1,11 @@
-// `speedyctl status` and `speedyctl scan`; see look.h.
+// `speedyctl status`; see look.h.
 #include "bindings/cli/look.h"
 
-#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/handles.h"
+#include "bindings/cli/print.h"
 #include "bindings/cli/spec.h"
 
 namespace sl::cli {
@@ -13,15 +13,10 @@ namespace sl::cli {
 namespace {
 
 constexpr std::size_t kIndent = 2;
-constexpr std::size_t kColumn = 24;
 
 int complain(const std::string& message, int exit_status) {
     std::cerr << "speedyctl: " << message << "\n";
     return exit_status;
-}
-
-std::string scalar(const nlohmann::json& value) {
-    return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
 // A document for people: one "name  value" a line, what lies deeper is indented.
@@ -32,24 +27,8 @@ void print(const nlohmann::json& value, std::size_t indent) {
             std::cout << name << (part.empty() ? ": none" : "") << "\n";
             print(part, indent + kIndent);
         } else {
-            name.resize(std::max(name.size() + 1, kColumn), ' ');
-            std::cout << name << scalar(part) << "\n";
+            print_line(std::move(name), scalar(part));
         }
-    }
-}
-
-// "hidden  3 files, as .made": only reasons that left something out.
-void print_skipped(const nlohmann::json& reasons) {
-    for (const auto& [reason, skipped] : reasons.items()) {
-        if (!skipped.is_object() || skipped.value("count", 0) == 0) continue;
-        std::string name = "skipped: " + reason;
-        name.resize(std::max(name.size() + 1, kColumn), ' ');
-        std::cout << name << skipped["count"];
-        auto examples = skipped.find("examples");
-        if (examples != skipped.end() && examples->is_array() && !examples->empty()) {
-            std::cout << ", as " << scalar(examples->front());
-        }
-        std::cout << "\n";
     }
 }
 
@@ -72,30 +51,6 @@ int status(const std::string& socket, bool json) {
         std::cout << json_text(document) << std::endl;
     } else {
         print(document, 0);
-    }
-    return kExitGood;
-}
-
-int scan(const std::string& folder, const std::string& socket, bool json) {
-    std::error_code error;
-    if (!std::filesystem::is_directory(folder, error)) return complain("no folder " + folder, kExitUsage);
-    std::string absolute = std::filesystem::absolute(folder, error).lexically_normal().string();
-    Outcome<Client> client = connect(socket, 0);
-    if (!client) return complain(client.error().message, client.error().exit_status);
-    Outcome<Stream> stream = open(client->get(), json_text(quickstart_spec(absolute, 1)));
-    if (!stream) return complain(stream.error().message, stream.error().exit_status);
-    sl_stream_info info{};
-    info.struct_size = sizeof info;
-    sl_stream_get_info(stream->get(), &info);
-    nlohmann::json report = nlohmann::json::parse(report_text(stream->get()), nullptr, false);
-    if (!report.is_object()) return complain("the daemon gave no report", kExitFailed);
-    nlohmann::json skipped = report.value("skipped_files", nlohmann::json::object());
-    if (json) {
-        nlohmann::json found = {{"folder", absolute}, {"samples", info.samples}, {"skipped_files", skipped}};
-        std::cout << json_text(found) << std::endl;
-    } else {
-        print({{"folder", absolute}, {"samples", info.samples}}, 0);
-        print_skipped(skipped);
     }
     return kExitGood;
 }

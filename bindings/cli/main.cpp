@@ -7,6 +7,7 @@
 
 #include "bindings/cli/look.h"
 #include "bindings/cli/run.h"
+#include "bindings/cli/scan.h"
 
 namespace {
 
@@ -65,7 +66,7 @@ int main(int argc, char** argv) {
     add_look(status_verb, look);
     status_verb->callback([&] { exit_status = status(look.socket, look.json); });
 
-    CLI::App* scan_verb = app.add_subcommand("scan", "what a folder holds");
+    CLI::App* scan_verb = app.add_subcommand("scan", "make or refresh a folder's manifest, and say what was found");
     scan_verb->add_option("folder", look.folder, "folder of images")->required();
     add_look(scan_verb, look);
     scan_verb->callback([&] { exit_status = scan(look.folder, look.socket, look.json); });

@@ -1,9 +1,9 @@
 #include "daemon/broker/scan_queue.h"
 
+#include <algorithm>
 #include <exception>
 #include <system_error>
 
-#include "daemon/broker/picture_size.h"
 #include "daemon/plan/draws.h"
 #include "shm/wake.h"
 
@@ -14,8 +14,8 @@ namespace {
 constexpr std::size_t kThreads = 4;
 }  // namespace
 
-Result<std::unique_ptr<ScanQueue>> ScanQueue::create(EventLoop& loop, std::string worker_program) {
-    std::unique_ptr<ScanQueue> queue(new ScanQueue(loop, std::move(worker_program)));
+Result<std::unique_ptr<ScanQueue>> ScanQueue::create(EventLoop& loop, Options options) {
+    std::unique_ptr<ScanQueue> queue(new ScanQueue(loop, std::move(options)));
     auto event = make_event_fd();
     if (!event) return std::unexpected(event.error());
     queue->event_ = std::move(*event);
@@ -26,26 +26,27 @@ Result<std::unique_ptr<ScanQueue>> ScanQueue::create(EventLoop& loop, std::strin
 
 ScanQueue::~ScanQueue() {
     loop_.remove(event_.get());
-    for (Scan& scan : running_)
-        scan.thread.join();
+    for (Job& job : running_)
+        job.thread.join();
 }
 
-ScanQueue::Found ScanQueue::scan_now(Spec spec) const {
-    auto dataset = Dataset::scan(spec);
-    if (!dataset) return std::unexpected(std::move(dataset).error());
-    if (!has_fixed_size(spec.pipeline)) {
-        auto size = first_picture_size(worker_program_, **dataset);
+Result<ScanQueue::Made> ScanQueue::work(Job& job) const {
+    if (job.dataset) {
+        auto size = first_picture_size(options_.worker_program, *job.dataset);
         if (!size) return std::unexpected(std::move(size).error());
-        spec.pipeline.width = size->width;
-        spec.pipeline.height = size->height;
+        return Made{job.dataset, *size};
     }
-    return Scanned{std::move(*dataset), std::move(spec)};
+    auto dataset = Dataset::scan(job.path, {.manifest_folder = options_.manifest_folder,
+                                            .known = std::move(job.known),
+                                            .progress = &job.progress});
+    if (!dataset) return std::unexpected(std::move(dataset).error());
+    return Made{std::move(*dataset), {}};
 }
 
 // The messages are short enough to need no memory.
-ScanQueue::Found ScanQueue::guarded(const Spec& spec) const {
+Result<ScanQueue::Made> ScanQueue::guarded(Job& job) const {
     try {
-        return scan_now(spec);
+        return work(job);
     } catch (const std::bad_alloc&) {
         return fail(Status::kNoMemory, "out of memory");
     } catch (const std::exception&) {
@@ -54,48 +55,125 @@ ScanQueue::Found ScanQueue::guarded(const Spec& spec) const {
 }
 
 void ScanQueue::scan(const Spec& spec, std::weak_ptr<const void> asker, Done done) {
-    Scan& added = waiting_.emplace_back();
-    added.spec = spec;
-    added.asker = std::move(asker);
-    added.done = std::move(done);
+    job_for(spec).askers.push_back({spec, std::move(asker), std::move(done)});
     start_waiting();
 }
 
+ScanQueue::Job& ScanQueue::job_for(const Spec& spec) {
+    for (Job& job : waiting_) {
+        if (!job.dataset && job.path == spec.path) return job;
+    }
+    Job& added = waiting_.emplace_back();
+    added.path = spec.path;
+    return added;
+}
+
+bool ScanQueue::is_being_scanned(const std::string& path) const {
+    return std::ranges::any_of(running_, [&](const Job& job) { return !job.dataset && job.path == path; });
+}
+
+std::list<ScanQueue::Job>::iterator ScanQueue::next_to_start() {
+    return std::ranges::find_if(
+        waiting_, [this](const Job& job) { return job.dataset || !is_being_scanned(job.path); });
+}
+
 void ScanQueue::start_waiting() {
-    while (running_.size() < kThreads && !waiting_.empty()) {
-        running_.splice(running_.end(), waiting_, waiting_.begin());
-        Scan& scan = running_.back();
-        if (scan.asker.expired()) {
+    while (running_.size() < kThreads) {
+        auto next = next_to_start();
+        if (next == waiting_.end()) return;
+        running_.splice(running_.end(), waiting_, next);
+        Job& job = running_.back();
+        if (auto known = known_.find(job.path); known != known_.end()) job.known = known->second.lock();
+        std::erase_if(job.askers, [](const Asker& asker) { return asker.alive.expired(); });
+        if (job.askers.empty()) {
             running_.pop_back();
             continue;
         }
         try {
-            scan.thread = std::thread([this, &scan] {
-                scan.found = guarded(scan.spec);
-                scan.finished.store(true, std::memory_order_release);
+            job.thread = std::thread([this, &job] {
+                job.made = guarded(job);
+                job.finished.store(true, std::memory_order_release);
                 ring(event_.get());
             });
         } catch (const std::system_error& error) {
-            Done done = std::move(scan.done);
+            std::list<Asker> askers = std::move(job.askers);
             running_.pop_back();
-            done(std::unexpected(
-                os_error(Status::kNoMemory, "cannot start a thread for a scan", error.code().value())));
+            refuse(std::move(askers),
+                   os_error(Status::kNoMemory, "cannot start a thread for a scan", error.code().value()));
         }
     }
 }
 
 void ScanQueue::deliver() {
     quiet(event_.get());
-    for (auto scan = running_.begin(); scan != running_.end();) {
-        if (!scan->finished.load(std::memory_order_acquire)) {
-            ++scan;
-            continue;
-        }
-        scan->thread.join();
-        if (!scan->asker.expired()) scan->done(std::move(*scan->found));
-        scan = running_.erase(scan);
+    std::list<Job> finished;
+    for (auto job = running_.begin(); job != running_.end();) {
+        auto next = std::next(job);
+        if (job->finished.load(std::memory_order_acquire)) finished.splice(finished.end(), running_, job);
+        job = next;
+    }
+    for (Job& job : finished) {
+        job.thread.join();
+        remember(job);
+        answer(job);
     }
     start_waiting();
+}
+
+// Before the askers are answered, who may drop the dataset at once: then the job that waits for this one has
+// the file to look at.
+void ScanQueue::remember(const Job& job) {
+    if (job.dataset || !*job.made) return;
+    const FolderSource& folder = (*job.made)->dataset->folder();
+    ++(folder.manifest_use().used ? recalled_ : made_);
+    std::erase_if(known_, [](const auto& entry) { return entry.second.expired(); });
+    known_[job.path] = folder.manifest();
+}
+
+void ScanQueue::answer(Job& job) {
+    if (!*job.made) return refuse(std::move(job.askers), job.made->error());
+    const Made& made = **job.made;
+    while (!job.askers.empty()) {
+        std::list<Asker> one;
+        one.splice(one.end(), job.askers, job.askers.begin());
+        Asker& asker = one.front();
+        if (asker.alive.expired()) continue;
+        if (job.dataset) {
+            asker.spec.pipeline.width = made.size.width;
+            asker.spec.pipeline.height = made.size.height;
+            asker.done(Scanned{made.dataset, asker.spec});
+            continue;
+        }
+        auto part = Dataset::part(made.dataset, asker.spec.subset);
+        if (!part) {
+            refuse(std::move(one), part.error());
+        } else if (has_fixed_size(asker.spec.pipeline)) {
+            asker.done(Scanned{std::move(*part), asker.spec});
+        } else {
+            Job& look = waiting_.emplace_back();
+            look.path = job.path;
+            look.dataset = std::move(*part);
+            look.askers = std::move(one);
+        }
+    }
+}
+
+void ScanQueue::refuse(std::list<Asker> askers, const Error& error) {
+    for (Asker& asker : askers) {
+        if (!asker.alive.expired()) asker.done(std::unexpected(error));
+    }
+}
+
+std::vector<ScanStatus> ScanQueue::status() const {
+    std::vector<ScanStatus> all;
+    for (const auto* jobs : {&running_, &waiting_}) {
+        for (const Job& job : *jobs) {
+            all.push_back({job.path, jobs == &running_, job.askers.size(),
+                           job.progress.directories.load(std::memory_order_relaxed),
+                           job.progress.images.load(std::memory_order_relaxed)});
+        }
+    }
+    return all;
 }
 
 }  // namespace sl

@@ -1,19 +1,26 @@
 // Scans of datasets, off the conductor's thread; what a spec leaves to its pictures is filled in on the way.
 //
 // A scan blocks on directories, so each runs on a thread of its own, a few at a time; the others wait in
-// order. Its result comes back to the loop's thread. A scan whose asker has gone is not begun, or its result
-// dropped. Destroying the queue drops those that wait and waits for those under way. A thread that cannot be
-// made and memory that runs out are the scan's error.
+// order. However many ask for a folder at once, it is listed once: whoever comes before its scan begins joins
+// it, whoever comes later waits for it and then has it looked at again (io/witness.h), because a file made
+// meanwhile may be missing from it. What it made is shared as long as somebody has it. The result comes back
+// to the loop's thread. A scan whose askers have all gone is not begun, or its result dropped. Destroying the
+// queue drops those that wait and waits for those under way. A thread that cannot be made and memory that
+// runs out are the scan's error.
 #pragma once
 
 #include <atomic>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "daemon/broker/picture_size.h"
+#include "daemon/observe/status.h"
 #include "daemon/pool/event_loop.h"
 #include "daemon/stream/dataset.h"
 
@@ -21,6 +28,10 @@ namespace sl {
 
 class ScanQueue {
   public:
+    struct Options {
+        std::string worker_program;   // for pipelines whose size is the first picture's
+        std::string manifest_folder;  // where scans are kept; empty: nowhere
+    };
     struct Scanned {
         std::shared_ptr<const Dataset> dataset;
         Spec spec;  // with the output's size, where the spec left it to the first picture
@@ -28,33 +39,59 @@ class ScanQueue {
     using Found = Result<Scanned>;
     using Done = std::function<void(Found)>;
 
-    static Result<std::unique_ptr<ScanQueue>> create(EventLoop& loop, std::string worker_program);
+    static Result<std::unique_ptr<ScanQueue>> create(EventLoop& loop, Options options);
     ~ScanQueue();
 
     // Calls `done` on the loop's thread, later or at once, if `asker` still exists then.
     void scan(const Spec& spec, std::weak_ptr<const void> asker, Done done);
 
+    // On the loop's thread: scans that wait or run; how many listed directories, or found an earlier one
+    // good.
+    [[nodiscard]] std::vector<ScanStatus> status() const;
+    [[nodiscard]] std::uint64_t made() const { return made_; }
+    [[nodiscard]] std::uint64_t recalled() const { return recalled_; }
+
   private:
-    ScanQueue(EventLoop& loop, std::string worker_program)
-        : loop_(loop), worker_program_(std::move(worker_program)) {}
-    struct Scan {
+    ScanQueue(EventLoop& loop, Options options) : loop_(loop), options_(std::move(options)) {}
+    struct Asker {
         Spec spec;
-        std::weak_ptr<const void> asker;
+        std::weak_ptr<const void> alive;
         Done done;
+    };
+    // What a job's thread makes; a dataset, or with one given, the size of its first picture.
+    struct Made {
+        std::shared_ptr<const Dataset> dataset;
+        PictureSize size;
+    };
+    struct Job {
+        std::string path;
+        std::shared_ptr<const Manifest> known;   // of a dataset that somebody has
+        std::shared_ptr<const Dataset> dataset;  // set: scanned already, its picture size is wanted
+        std::list<Asker> askers;                 // the loop's thread's
+        ScanProgress progress;
         std::thread thread;
-        std::optional<Found> found;          // written by the thread, before `finished`
+        std::optional<Result<Made>> made;    // written by the thread, before `finished`
         std::atomic<bool> finished = false;  // release by the thread, acquire by the loop's
     };
-    [[nodiscard]] Found scan_now(Spec spec) const;
-    [[nodiscard]] Found guarded(const Spec& spec) const;
+    Job& job_for(const Spec& spec);
+    [[nodiscard]] bool is_being_scanned(const std::string& path) const;
+    [[nodiscard]] std::list<Job>::iterator next_to_start();
+    [[nodiscard]] Result<Made> work(Job& job) const;
+    [[nodiscard]] Result<Made> guarded(Job& job) const;
     void start_waiting();
     void deliver();
+    void remember(const Job& job);
+    void answer(Job& job);
+    static void refuse(std::list<Asker> askers, const Error& error);
 
     EventLoop& loop_;
-    const std::string worker_program_;
+    const Options options_;
     UniqueFd event_;
-    std::list<Scan> waiting_;  // both lists belong to the loop's thread; a scan moves from one to the other
-    std::list<Scan> running_;
+    std::list<Job> waiting_;  // both lists belong to the loop's thread; a job moves from one to the other
+    std::list<Job> running_;
+    std::map<std::string, std::weak_ptr<const Manifest>> known_;  // by path
+    std::uint64_t made_ = 0;
+    std::uint64_t recalled_ = 0;
 };
 
 }  // namespace sl

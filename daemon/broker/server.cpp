@@ -22,7 +22,7 @@ Server::Server(EventLoop& loop, Conductor& conductor, UniqueFd listener, ServerO
 Result<std::unique_ptr<Server>> Server::create(EventLoop& loop, Conductor& conductor, UniqueFd listener,
                                                ServerOptions options) {
     std::unique_ptr<Server> server(new Server(loop, conductor, std::move(listener), std::move(options)));
-    auto scans = ScanQueue::create(loop, server->options_.worker_program);
+    auto scans = ScanQueue::create(loop, {server->options_.worker_program, server->options_.manifest_folder});
     if (!scans) return std::unexpected(scans.error());
     server->scans_ = std::move(*scans);
     auto added =
@@ -112,7 +112,10 @@ void Server::leave_if_alone() {
 }
 
 std::string Server::status() const {
-    DaemonStatus daemon{options_.socket_name, options_.is_private, started_, {}};
+    DaemonStatus daemon{options_.socket_name, options_.is_private, started_, {}, {}};
+    daemon.scans = scans_->status();
+    daemon.scans_made = scans_->made();
+    daemon.manifests_used = scans_->recalled();
     for (const auto& [id, session] : sessions_)
         daemon.sessions.push_back(session->status());
     return status_json(daemon, conductor_);

@@ -105,6 +105,11 @@ Json scan_json(const ScanReport& report) {
     return json;
 }
 
+// What stands for a manifest in a report: whether an earlier scan's was used, or why not.
+Json manifest_json(const ManifestUse& use) {
+    return {{"used", use.used}, {"kept", use.kept}, {"path", use.path}, {"note", use.note}};
+}
+
 }  // namespace
 
 std::string status_json(const DaemonStatus& daemon, const Conductor& conductor) {
@@ -122,6 +127,14 @@ std::string status_json(const DaemonStatus& daemon, const Conductor& conductor) 
     Json streams = Json::array();
     for (const auto& [id, stream] : conductor.streams()) {
         if (!stream->flow.closing) streams.push_back(stream_json(*stream));
+    }
+    Json scans = Json::array();
+    for (const ScanStatus& scan : daemon.scans) {
+        scans.push_back({{"path", scan.path},
+                         {"running", scan.running},
+                         {"clients", scan.clients},
+                         {"directories", scan.directories},
+                         {"images", scan.images}});
     }
     std::chrono::duration<double> uptime = std::chrono::steady_clock::now() - daemon.started;
     Json json = {{"version", SL_VERSION},
@@ -142,6 +155,9 @@ std::string status_json(const DaemonStatus& daemon, const Conductor& conductor) 
                    {"input_capacity", conductor.input().capacity()},
                    {"input_used", conductor.input().used()}}},
                  {"sessions", sessions},
+                 {"scans", scans},
+                 {"scans_made", daemon.scans_made},
+                 {"manifests_used", daemon.manifests_used},
                  {"streams", streams}};
     return dump(json);
 }
@@ -156,10 +172,15 @@ std::string report_json(const Stream& stream) {
         failures.push_back(failure_json(failure));
     }
     const FolderSource& folder = stream.dataset().folder();
-    Json json = {{"samples", stream.dataset().selection().size()},   {"classes", folder.classes()},
-                 {"fingerprint", stream.dataset().fingerprint()},    {"epochs", epochs},
-                 {"failure_count", stream.ledger().failure_count()}, {"failures", failures},
-                 {"skipped_files", scan_json(folder.report())},      {"stats", stream_json(stream)}};
+    Json json = {{"samples", stream.dataset().selection().size()},
+                 {"classes", folder.classes()},
+                 {"fingerprint", stream.dataset().fingerprint()},
+                 {"epochs", epochs},
+                 {"failure_count", stream.ledger().failure_count()},
+                 {"failures", failures},
+                 {"skipped_files", scan_json(folder.report())},
+                 {"manifest", manifest_json(folder.manifest_use())},
+                 {"stats", stream_json(stream)}};
     return dump(json);
 }
 

@@ -20,14 +20,26 @@ struct SessionStatus {
     std::vector<std::uint64_t> streams;
 };
 
+// A dataset's scan under way, or waiting for one that is.
+struct ScanStatus {
+    std::string path;
+    bool running = false;
+    std::uint64_t clients = 0;      // that wait for it
+    std::uint64_t directories = 0;  // so far
+    std::uint64_t images = 0;
+};
+
 struct DaemonStatus {
     std::string socket;
     bool is_private = false;
     std::chrono::steady_clock::time_point started;
     std::vector<SessionStatus> sessions;
+    std::vector<ScanStatus> scans;
+    std::uint64_t scans_made = 0;      // since the daemon's start: directories listed
+    std::uint64_t manifests_used = 0;  // an earlier scan held
 };
 
-// The whole daemon: reader back end, workers, memory, sessions, streams, CPU seconds.
+// The whole daemon: reader back end, workers, memory, sessions, streams, scans, CPU seconds.
 std::string status_json(const DaemonStatus& daemon, const Conductor& conductor);
 
 // One stream: an account per epoch, each failure with its reason, what the scan left out.

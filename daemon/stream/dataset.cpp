@@ -67,12 +67,20 @@ Result<Selection> select(const FolderSource& folder, const Subset& subset) {
 
 }  // namespace
 
-Result<std::shared_ptr<const Dataset>> Dataset::scan(const Spec& spec) {
-    auto folder = FolderSource::scan(spec.path);
+Result<std::shared_ptr<const Dataset>> Dataset::scan(const std::string& path, const FolderOptions& options) {
+    auto folder = FolderSource::scan(path, options);
     if (!folder) return std::unexpected(std::move(folder).error());
-    auto selection = select(*folder, spec.subset);
+    Selection all(folder->size());
+    return std::shared_ptr<const Dataset>(new Dataset(std::move(*folder), std::move(all)));
+}
+
+// A folder's source is its manifest, which both share.
+Result<std::shared_ptr<const Dataset>> Dataset::part(std::shared_ptr<const Dataset> whole,
+                                                     const Subset& subset) {
+    if (subset.kind == SubsetKind::kWhole) return whole;
+    auto selection = select(whole->folder_, subset);
     if (!selection) return std::unexpected(std::move(selection).error());
-    return std::shared_ptr<const Dataset>(new Dataset(std::move(*folder), std::move(*selection)));
+    return std::shared_ptr<const Dataset>(new Dataset(whole->folder_, std::move(*selection)));
 }
 
 std::uint32_t format_hint(std::string_view path) {

@@ -15,8 +15,13 @@ namespace sl {
 
 class Dataset {
   public:
-    // Blocking: walks the file system. Also kSpec: the spec's subset selects nothing, or what is not there.
-    static Result<std::shared_ptr<const Dataset>> scan(const Spec& spec);
+    // All samples of a folder. Blocking: walks the file system, or reads a manifest of it
+    // (io/folder_source.h).
+    static Result<std::shared_ptr<const Dataset>> scan(const std::string& path,
+                                                       const FolderOptions& options = {});
+    // The part of a whole dataset that a spec asks for. kSpec: it selects nothing, or what is not there.
+    static Result<std::shared_ptr<const Dataset>> part(std::shared_ptr<const Dataset> whole,
+                                                       const Subset& subset);
 
     // Of the whole dataset, selected or not; ids are below it.
     [[nodiscard]] std::uint64_t size() const { return folder_.size(); }

@@ -1,0 +1,219 @@
+"""A folder is scanned once, whoever asks, and not again while nothing has changed (LDR-16).
+
+Counted from outside: system calls by strace, listings by the file system itself, scans by the daemon's status.
+"""
+
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from support.capi import Client
+from support.daemon import PROGRAMS, wait_for
+from support.specs import id_spec
+
+DIRECTORIES = 7
+FILES = 300
+strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+
+
+@pytest.fixture
+def many(open_folder):
+    """7 class folders of 300 empty pictures, names only."""
+    for directory in range(DIRECTORIES):
+        (open_folder / f"c{directory}").mkdir()
+        for number in range(FILES):
+            (open_folder / f"c{directory}" / f"{number}.jpg").touch()
+    return open_folder
+
+
+def lenient(folder):
+    """Empty pictures fail one by one; a stream that allows it can still be opened and closed."""
+    return id_spec(folder, errors={"policy": "placeholder", "max_failures": 10**6, "max_rate": 1.0})
+
+
+def report_of(daemon, folder):
+    with Client(daemon.socket) as client:
+        stream = client.open(lenient(folder))
+        report = stream.report()
+        stream.close()
+    return report
+
+
+def manifest_of(daemon, folder):
+    report = report_of(daemon, folder)
+    assert report["samples"] == DIRECTORIES * FILES
+    return report["manifest"]
+
+
+class Traced:
+    """A daemon under strace; `calls(pattern)` are the lines of its scan's system calls."""
+
+    def __init__(self, daemons, folder):
+        self.file = daemons.folder / f"trace{len(daemons.daemons)}"
+        traced = "trace=stat,lstat,newfstatat,statx,getdents64"
+        self.daemon = daemons.start("--io", "uring", wrap=["strace", "-f", "-y", "-o", self.file, "-e", traced])
+        self.manifest = manifest_of(self.daemon, folder)
+        self.daemon.stop()
+
+    def calls(self, pattern):
+        return [line for line in self.file.read_text().splitlines() if re.search(pattern, line)]
+
+
+@strace
+def test_a_scan_looks_at_no_file_and_a_second_one_at_each_directory_once(daemons, many):
+    if subprocess.run(["strace", "-o", os.devnull, "true"], capture_output=True).returncode != 0:
+        pytest.skip("strace may not trace here")
+    below = f"{many}/c\\d"
+    first = Traced(daemons, many)
+    assert (first.manifest["used"], first.manifest["kept"]) == (False, True)
+    assert len(first.calls(f"getdents64.*{below}")) >= DIRECTORIES
+    assert not first.calls(r"stat.*\.jpg")
+    second = Traced(daemons, many)
+    assert second.manifest["used"]
+    assert not second.calls(f"getdents64.*{many}")
+    assert not second.calls(r"stat.*\.jpg")
+    looks = second.calls(rf'newfstatat\(\d+<{many}>, "[^"]*"')
+    assert len(looks) == DIRECTORIES + 1, looks  # and the folder itself
+
+
+def test_a_restarted_daemon_uses_the_manifest_and_notices_a_new_file(daemons, many):
+    assert manifest_of(daemons.start(), many)["used"] is False
+    restarted = daemons.start()
+    assert manifest_of(restarted, many)["used"] is True
+    (many / "c3" / "new.jpg").touch()
+    report = report_of(restarted, many)
+    assert report["samples"] == DIRECTORIES * FILES + 1
+    assert report["manifest"]["used"] is False
+    assert "c3" in report["manifest"]["note"]
+
+
+def test_the_same_batches_come_from_a_scan_and_from_its_manifest(daemons, id_set):
+    spec = id_spec(id_set(60))
+    first = daemons.run(spec, daemons.start())
+    second_daemon = daemons.start()
+    second = daemons.run(spec, second_daemon)
+    assert second_daemon.status()["manifests_used"] == 1
+    assert (second["epoch_hashes"], second["ids"]) == (first["epoch_hashes"], first["ids"])
+
+
+def test_a_state_saved_from_a_scan_opens_on_its_manifest(daemons, id_set):
+    spec = id_spec(id_set(60), batch=4)
+    with Client(daemons.start().socket) as client:
+        stream = client.open(spec)
+        stream.next()[1].release()
+        state = stream.state()
+        ids = [batch.ids() for batch in stream.batches()]
+    daemon = daemons.start()
+    with Client(daemon.socket) as client:
+        assert [batch.ids() for batch in client.open(spec, state=state).batches()] == ids
+    assert daemon.status()["manifests_used"] == 1
+
+
+def test_a_daemon_without_a_cache_folder_scans_each_time_and_says_why(daemons, many):
+    daemon = daemons.start(env={"XDG_CACHE_HOME": "/dev/null/nowhere"})
+    manifest = manifest_of(daemon, many)
+    assert (manifest["used"], manifest["kept"]) == (False, False)
+    assert "/dev/null/nowhere" in manifest["note"]
+
+
+# ---- many clients, and progress: a folder whose listing waits ----
+
+
+class Slow:
+    def __init__(self, mount, gate):
+        self.mount = mount
+        self.gate = gate
+
+    def open_gate(self):
+        self.gate.touch()
+
+    def listings(self):
+        listed = Path(f"{self.gate}.listed")
+        return len(listed.read_text().splitlines()) if listed.exists() else 0
+
+
+@pytest.fixture
+def slow(tmp_path):
+    pytest.importorskip("fusepy", reason="python3-fusepy is not installed")
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        pytest.skip("/dev/fuse cannot be opened here")
+    mount = tmp_path / "mount"
+    mount.mkdir()
+    gate = tmp_path / "gate"
+    script = Path(__file__).with_name("slow_listing.py")
+    server = subprocess.Popen([sys.executable, str(script), str(mount), str(gate), "50"], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    if server.stdout.readline() != "ready\n":
+        pytest.skip("cannot mount: " + server.communicate(timeout=30)[1].strip()[-200:])
+    yield Slow(mount, gate)
+    gate.touch()
+    subprocess.run(["umount", "-l", str(mount)], check=True)
+    server.wait(timeout=30)
+
+
+def test_eight_clients_that_ask_at_once_cause_one_scan(daemon, slow):
+    found = []
+
+    def ask():
+        found.append(report_of(daemon, slow.mount))
+
+    askers = [threading.Thread(target=ask) for _ in range(8)]
+    for asker in askers:
+        asker.start()
+    wait_for(lambda: sum(scan["clients"] for scan in daemon.status()["scans"]) == 8,
+             what=lambda: daemon.status()["scans"])
+    scans = daemon.status()["scans"]
+    assert [scan["running"] for scan in scans].count(True) == 1
+    assert all(scan["path"] == str(slow.mount) for scan in scans)
+    slow.open_gate()
+    for asker in askers:
+        asker.join(60)
+    assert [report["samples"] for report in found] == [50] * 8
+    assert slow.listings() == 1
+    status = daemon.status()
+    assert status["scans"] == []
+    assert (status["scans_made"], status["manifests_used"]) == (1, 1)
+
+
+def test_speedyctl_shows_how_far_a_scan_is_and_what_it_found(daemons, slow):
+    daemon = daemons.start()
+    leader, follower = pty.openpty()
+    command = [PROGRAMS / "speedyctl", "scan", slow.mount, "--json", "--socket", daemon.socket]
+    process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=follower,
+                               env=daemons.environment)
+    os.close(follower)
+    shown = b""
+    while b"scanning: 0 images in 2 directories" not in shown:  # `c` is entered, and waits
+        assert select.select([leader], [], [], 30)[0], shown
+        shown += os.read(leader, 4096)
+    slow.open_gate()
+    out, _ = process.communicate(timeout=60)
+    os.close(leader)
+    assert process.returncode == 0
+    found = json.loads(out)
+    assert (found["samples"], found["classes"], found["skipped_files"]["directories"]) == (50, 1, 2)
+    assert (found["manifest"]["used"], found["manifest"]["kept"]) == (False, True)
+
+
+def test_speedyctl_scan_says_in_words_whether_the_manifest_was_used(daemons, many):
+    (many / "notes.txt").touch()
+
+    def scan(daemon):
+        done = subprocess.run([str(PROGRAMS / "speedyctl"), "scan", str(many), "--socket", str(daemon.socket)],
+                              capture_output=True, text=True, env=daemons.environment, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    first = scan(daemons.start())
+    assert re.search(r"^manifest +written: there was none$", first, re.M)
+    assert re.search(r"^skipped: other +1, as notes.txt$", first, re.M)
+    assert re.search(rf"^samples +{DIRECTORIES * FILES}$", first, re.M)
+    assert re.search(r"^manifest +used, nothing has changed$", scan(daemons.start()), re.M)
