@@ -79,8 +79,7 @@ def scan_once(data, cache, expect_used):
         try:
             wait_until_up(daemon, socket)
             before = peak_bytes(daemon.pid)
-            found = common.last_json(common.run_program(
-                [common.BUILD / "bin" / "speedyctl", "scan", data, "--json", "--socket", socket]).stdout)
+            found = scan_through(socket, data)
             grown = peak_bytes(daemon.pid) - before
         finally:
             daemon.terminate()
@@ -88,6 +87,14 @@ def scan_once(data, cache, expect_used):
     if found["manifest"]["used"] != expect_used:
         raise common.BenchError(f"the manifest was not as expected: {found['manifest']}")
     return found["samples"], found["seconds"], grown
+
+
+def scan_through(socket, data):
+    command = [common.BUILD / "bin" / "speedyctl", "scan", data, "--json", "--socket", socket]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    if done.returncode != 0:
+        raise common.BenchError(f"speedyctl scan ended with status {done.returncode}: {done.stderr.strip()}")
+    return common.last_json(done.stdout)
 
 
 def wait_until_up(daemon, socket):
