@@ -73,9 +73,9 @@ def scan_once(data, cache, expect_used):
     """One daemon's life: (seconds, bytes by which its peak grew)."""
     with tempfile.TemporaryDirectory(prefix="slb") as place:
         socket = pathlib.Path(place) / "s"
-        daemon = subprocess.Popen([common.BUILD / "bin" / "speedyloaderd", "--socket", socket, "--workers", "1",
-                                   "--memory", "1GiB", "--log-level", "error"],
-                                  env={**os.environ, "XDG_CACHE_HOME": str(cache)})
+        command = [common.BUILD / "bin" / "speedyloaderd", "--socket", socket, "--workers", "1",
+                   "--memory", "1GiB", "--log-level", "error"]
+        daemon = subprocess.Popen(command, env={**os.environ, "XDG_CACHE_HOME": str(cache)})
         try:
             wait_until_up(daemon, socket)
             before = peak_bytes(daemon.pid)

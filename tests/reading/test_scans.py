@@ -1,6 +1,7 @@
 """A folder is scanned once, whoever asks, and not again while nothing has changed (LDR-16).
 
-Counted from outside: system calls by strace, listings by the file system itself, scans by the daemon's status.
+Counted from outside: system calls by strace, listings by the file system itself, scans by the daemon's
+status.
 """
 
 import json
@@ -59,7 +60,8 @@ class Traced:
     def __init__(self, daemons, folder):
         self.file = daemons.folder / f"trace{len(daemons.daemons)}"
         traced = "trace=stat,lstat,newfstatat,statx,getdents64"
-        self.daemon = daemons.start("--io", "uring", wrap=["strace", "-f", "-y", "-o", self.file, "-e", traced])
+        strace_it = ["strace", "-f", "-y", "-o", self.file, "-e", traced]
+        self.daemon = daemons.start("--io", "uring", wrap=strace_it)
         self.manifest = manifest_of(self.daemon, folder)
         self.daemon.stop()
 
@@ -208,8 +210,8 @@ def test_speedyctl_scan_says_in_words_whether_the_manifest_was_used(daemons, man
     (many / "notes.txt").touch()
 
     def scan(daemon):
-        done = subprocess.run([str(PROGRAMS / "speedyctl"), "scan", str(many), "--socket", str(daemon.socket)],
-                              capture_output=True, text=True, env=daemons.environment, timeout=60)
+        command = [str(PROGRAMS / "speedyctl"), "scan", str(many), "--socket", str(daemon.socket)]
+        done = subprocess.run(command, capture_output=True, text=True, env=daemons.environment, timeout=60)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
