@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "bindings/cli/look.h"
+#include "bindings/cli/quarantine.h"
 #include "bindings/cli/run.h"
 #include "bindings/cli/scan.h"
 
@@ -50,6 +51,26 @@ void add_look(CLI::App* verb, LookOptions& options) {
     verb->add_flag("--json", options.json, "one JSON object on stdout");
 }
 
+struct QuarantineOptions {
+    std::vector<std::string> paths;
+    bool all = false;
+    bool json = false;
+};
+
+void add_quarantine(CLI::App& app, QuarantineOptions& options, int& exit_status) {
+    CLI::App* verb = app.add_subcommand("quarantine", "samples that are known to be bad");
+    verb->require_subcommand(1);
+    CLI::App* list = verb->add_subcommand("list", "which, why, since when");
+    list->add_flag("--json", options.json, "one JSON object on stdout");
+    list->callback([&] { exit_status = list_quarantine(options.json); });
+    CLI::App* forgive = verb->add_subcommand("forgive", "have them tried again");
+    CLI::Option* paths = forgive->add_option("paths", options.paths, "files, or folders with all below them");
+    forgive->add_flag("--all", options.all, "everything")->excludes(paths);
+    forgive->add_flag("--json", options.json, "one JSON object on stdout");
+    forgive->callback(
+        [&] { exit_status = forgive_quarantine(options.paths, options.all, options.json); });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -70,6 +91,9 @@ int main(int argc, char** argv) {
     scan_verb->add_option("folder", look.folder, "folder of images")->required();
     add_look(scan_verb, look);
     scan_verb->callback([&] { exit_status = scan(look.folder, look.socket, look.json); });
+
+    QuarantineOptions quarantine;
+    add_quarantine(app, quarantine, exit_status);
 
     try {
         app.parse(argc, argv);

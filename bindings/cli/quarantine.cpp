@@ -1,0 +1,102 @@
+// See quarantine.h.
+#include "bindings/cli/quarantine.h"
+
+#include <ctime>
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <system_error>
+
+#include "bindings/cli/handles.h"
+#include "daemon/quarantine/quarantine_file.h"
+
+namespace sl::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+int failed_with(const std::string& message, int status = kExitFailed) {
+    std::cerr << "speedyctl: " << message << "\n";
+    return status;
+}
+
+std::string time_text(std::int64_t seconds) {
+    std::time_t time = seconds;
+    std::tm parts{};
+    char text[32] = "";
+    if (::localtime_r(&time, &parts) != nullptr)
+        std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &parts);
+    return text;
+}
+
+// As a daemon names it: absolute, and not resolved.
+std::string absolute(const std::string& path) {
+    std::error_code error;
+    auto made = std::filesystem::absolute(path, error).lexically_normal().string();
+    if (made.size() > 1 && made.ends_with('/')) made.pop_back();
+    return error ? path : made;
+}
+
+bool covers(const std::string& given, const std::string& path) {
+    return path == given || (path.starts_with(given) && path[given.size()] == '/');
+}
+
+}  // namespace
+
+int list_quarantine(bool json) {
+    std::string path = quarantine_path();
+    auto content = load_quarantine(path);
+    if (!content) return failed_with(content.error().message);
+    if (!content->damage.empty()) return failed_with(path + ": " + content->damage);
+    if (json) {
+        Json list = Json::array();
+        for (const auto& [name, entry] : content->entries) {
+            list.push_back({{"path", name},
+                            {"kind", to_string(entry.kind)},
+                            {"reason", entry.reason},
+                            {"size", entry.size},
+                            {"mtime_ns", entry.mtime_ns},
+                            {"time", entry.time}});
+        }
+        std::cout << Json{{"file", path}, {"entries", list}}.dump() << "\n";
+        return kExitGood;
+    }
+    for (const auto& [name, entry] : content->entries) {
+        std::cout << time_text(entry.time) << "  " << to_string(entry.kind) << "  " << name << ": "
+                  << entry.reason << "\n";
+    }
+    std::cout << content->entries.size() << (content->entries.size() == 1 ? " sample" : " samples")
+              << " in quarantine (" << path << ")\n";
+    return kExitGood;
+}
+
+int forgive_quarantine(const std::vector<std::string>& paths, bool all, bool json) {
+    if (paths.empty() == !all) return failed_with("name the paths to forgive, or --all", kExitUsage);
+    std::optional<std::string> unknown;
+    std::size_t forgiven = 0;
+    auto content = update_quarantine(quarantine_path(), [&](QuarantineEntries& entries) {
+        QuarantineEntries kept = entries;
+        if (all) kept.clear();
+        for (const std::string& path : paths) {
+            const std::string given = absolute(path);
+            auto count =
+                std::erase_if(kept, [&](const auto& item) { return covers(given, absolute(item.first)); });
+            if (count == 0 && !unknown) unknown = given;
+        }
+        if (unknown) return;
+        forgiven = entries.size() - kept.size();
+        entries = std::move(kept);
+    });
+    if (!content) return failed_with(content.error().message);
+    if (unknown) return failed_with(*unknown + " is not in quarantine; nothing was forgiven");
+    if (json) {
+        std::cout << Json{{"forgiven", forgiven}, {"left", content->entries.size()}}.dump() << "\n";
+    } else {
+        std::cout << forgiven << " forgiven, " << content->entries.size() << " left\n";
+    }
+    return kExitGood;
+}
+
+}  // namespace sl::cli
