@@ -94,6 +94,21 @@ Result<std::uint64_t> parse_bytes(const std::string& text) {
     return static_cast<std::uint64_t>(value * static_cast<double>(found->second));
 }
 
+Result<std::chrono::milliseconds> parse_time(const std::string& text) {
+    char* end = nullptr;
+    double value = std::strtod(text.c_str(), &end);
+    std::string unit(end);
+    std::erase(unit, ' ');
+    const std::map<std::string, double> kUnits = {{"", 1000}, {"s", 1000}, {"ms", 1}, {"min", 60'000}};
+    auto found = kUnits.find(unit);
+    double ms = found == kUnits.end() ? 0 : value * found->second;
+    if (end == text.c_str() || !(ms >= 1) || ms > 86'400'000) {
+        return fail(Status::kInvalidArgument,
+                    "\"" + text + "\" is no time; write \"30 s\", \"500 ms\" or seconds");
+    }
+    return std::chrono::milliseconds(static_cast<std::int64_t>(ms));
+}
+
 Result<ReaderBackend> parse_backend(const std::string& text) {
     if (text == "auto") return ReaderBackend::kAuto;
     if (text == "uring") return ReaderBackend::kUring;
@@ -135,7 +150,14 @@ Result<void> load_config(const std::string& path, Config& config) {
              return {};
          }},
         {"io_entries", number(config.io_entries, 2)},
-        {"io_threads", number(config.io_threads, 1)}};
+        {"io_threads", number(config.io_threads, 1)},
+        {"read_timeout", [&](const toml::node& node) -> Result<void> {
+             auto seconds = node.value<double>();
+             auto time = parse_time(seconds ? std::to_string(*seconds) : node.value_or<std::string>(""));
+             if (!time) return std::unexpected(time.error());
+             config.read_timeout = *time;
+             return {};
+         }}};
     for (const auto& [key, node] : document) {
         const auto* table = node.as_table();
         if (table == nullptr || key.str() != "daemon") {
@@ -161,7 +183,8 @@ std::string describe_config(const Config& config) {
            " workers=" + std::to_string(config.workers) + " memory=" + describe_bytes(config.memory) +
            " input=" + describe_bytes(config.input) + " io=" + backend +
            " io_entries=" + std::to_string(config.io_entries) +
-           " io_threads=" + std::to_string(config.io_threads);
+           " io_threads=" + std::to_string(config.io_threads) +
+           " read_timeout=" + std::to_string(config.read_timeout.count()) + "ms";
 }
 
 }  // namespace sl

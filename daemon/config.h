@@ -4,6 +4,7 @@
 // configuration is printed at start.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -19,7 +20,8 @@ struct Config {
     std::uint64_t input = 0;    // bytes of it for file bytes; 0: 1/64 of it, 64 MiB to 256 MiB
     ReaderBackend io = ReaderBackend::kAuto;
     std::uint32_t io_entries = 256;
-    std::uint32_t io_threads = 4;
+    std::uint32_t io_threads = 4;                     // for each mount
+    std::chrono::milliseconds read_timeout{30'000};  // a sample that cannot be read within it fails
 };
 
 // Changes what the file sets. kInvalidArgument names file, line and key.
@@ -33,6 +35,8 @@ std::string describe_config(const Config& config);
 
 // "4 GiB", "512M", "1073741824" -> bytes.
 Result<std::uint64_t> parse_bytes(const std::string& text);
+// "30 s", "500 ms", "30" (seconds) -> time; at least 1 ms, at most a day.
+Result<std::chrono::milliseconds> parse_time(const std::string& text);
 Result<ReaderBackend> parse_backend(const std::string& text);
 
 }  // namespace sl

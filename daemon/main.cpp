@@ -86,6 +86,8 @@ Result<void> run(const Options& options) {
     conductor_options.input_bytes = config.input;
     conductor_options.reader = {
         .backend = config.io, .entries = config.io_entries, .threads = config.io_threads};
+    conductor_options.read_timeout = config.read_timeout;
+    conductor_options.quarantine_file = quarantine_path();
     conductor_options.boot_id = random_boot_id();
     auto conductor = Conductor::create(**loop, conductor_options);
     if (!conductor) return std::unexpected(conductor.error());
@@ -103,6 +105,14 @@ Result<void> run(const Options& options) {
 
     // While the listener still answers: a daemon that starts now is refused, or binds the name for itself.
     if (options.listen_fd < 0) ::unlink(config.socket.c_str());
+    bool scans_ended = (*server)->shut_down();
+    bool reads_ended = (*conductor)->shut_down();
+    if (!scans_ended || !reads_ended) {
+        // Threads that a dead mount holds may still use what the destructors would take away.
+        spdlog::info("stopped");
+        spdlog::shutdown();
+        ::_exit(0);
+    }
     server->reset();
     conductor->reset();
     return {};

@@ -48,6 +48,7 @@ Options parse_options(int argc, char** argv) {
     std::string memory;
     std::string input;
     std::string backend;
+    std::string read_timeout;
     CLI::App app("speedyloaderd: loads training data for every job of this host");
     app.set_version_flag("--version", describe_version);
     auto* socket = app.add_option("--socket", cli.socket, "path to listen at");
@@ -61,8 +62,11 @@ Options parse_options(int argc, char** argv) {
         app.add_option("--io", backend, "auto, uring or threads")->check(checked(parse_backend, cli.io));
     auto* entries =
         app.add_option("--io-entries", cli.io_entries, "io_uring entries")->check(CLI::Range(2, 4096));
-    auto* threads = app.add_option("--io-threads", cli.io_threads, "threads of the thread back end")
+    auto* threads = app.add_option("--io-threads", cli.io_threads, "threads for each mount that threads read")
                         ->check(CLI::Range(1, 256));
+    auto* timeout =
+        app.add_option("--read-timeout", read_timeout, "a sample that cannot be read within it fails, as 30s")
+            ->check(checked(parse_time, cli.read_timeout));
     app.add_option("--config", options.config_file, "TOML configuration file");
     std::string check_file;
     auto* check = app.add_option("--check-config", check_file, "check a configuration file and leave");
@@ -96,6 +100,7 @@ Options parse_options(int argc, char** argv) {
     if (*input_option) options.config.input = cli.input;
     if (*io) options.config.io = cli.io;
     if (*entries) options.config.io_entries = cli.io_entries;
+    if (*timeout) options.config.read_timeout = cli.read_timeout;
     if (*threads) options.config.io_threads = cli.io_threads;
     if (options.worker_program.empty()) options.worker_program = beside_this_program("speedyloader-worker");
     if (!options.check_config && options.config.socket.empty() && options.listen_fd < 0) {

@@ -6,9 +6,12 @@
 
 #include <liburing.h>
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <limits>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "io/reader.h"
@@ -21,9 +24,11 @@ struct Operation {
     bool is_open = false;
     bool backing_off = false;  // what the kernel has of it is a timer
     std::uint32_t generation = 0;
-    const char* path = nullptr;  // opens
-    ReadRequest request;         // reads; opens use its tag only
-    std::uint64_t done = 0;      // bytes read so far
+    bool given_up = false;
+    std::optional<std::chrono::steady_clock::time_point> began;  // first handed to the kernel
+    std::string path;                                            // opens
+    ReadRequest request;                                         // reads; opens use its tag and mount only
+    std::uint64_t done = 0;                                      // bytes read so far
     RetryBudget budget;
     __kernel_timespec delay = {};
 };

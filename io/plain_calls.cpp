@@ -9,7 +9,6 @@
 #include <limits>
 #include <thread>
 
-#include "io/retry_policy.h"
 #include "io/test_hooks.h"
 
 namespace sl {
@@ -55,8 +54,7 @@ bool valid_range(const ReadRequest& request) {
     return request.offset <= kLimit && request.length <= kLimit - request.offset;
 }
 
-Opened plain_open(const OpenRequest& request) {
-    RetryBudget budget;
+Opened plain_open(const OpenRequest& request, RetryBudget budget) {
     while (true) {
         int result = ::open(request.path, kOpenFlags);
         if (result >= 0) return finish_open(request.tag, result);
@@ -67,14 +65,13 @@ Opened plain_open(const OpenRequest& request) {
     }
 }
 
-ReadCompletion plain_read(const ReadRequest& request) {
+ReadCompletion plain_read(const ReadRequest& request, RetryBudget budget) {
     ReadCompletion completion;
     completion.tag = request.tag;
     if (!valid_range(request)) {
         completion.error = EINVAL;
         return completion;
     }
-    RetryBudget budget;
     while (completion.bytes < request.length) {
         auto wanted = std::min(request.length - completion.bytes, kMaxBytesPerCall);
         auto got = ::pread(request.fd, request.destination + completion.bytes, test_hooks::limit_read(wanted),

@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "io/reader.h"
+#include "io/retry_policy.h"
 
 namespace sl {
 
@@ -33,7 +34,7 @@ Opened finish_open(std::uint64_t tag, int result);
 // would take offset -1 for "the current position".)
 bool valid_range(const ReadRequest& request);
 
-Opened plain_open(const OpenRequest& request);
-ReadCompletion plain_read(const ReadRequest& request);
+Opened plain_open(const OpenRequest& request, RetryBudget budget);
+ReadCompletion plain_read(const ReadRequest& request, RetryBudget budget);
 
 }  // namespace sl

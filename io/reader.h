@@ -4,13 +4,15 @@
 // open (path -> descriptor, size) or a read (descriptor, offset, length -> exactly that many bytes). The tag
 // is the caller's and comes back with the completion; completions arrive in any order. A back end asks
 // again after short reads, retries passing errors with back-off (retry_policy.h; EMFILE and ESTALE are the
-// caller's business), splits what one system call cannot move, and never asks beyond `length`: callers pass
-// what fstat said, never "up to the buffer's size" (on FUSE with direct I/O an io_uring read beyond the end
-// came back full of repeated bytes: measured). Every submitted request completes exactly once, also with
-// errors. For an orderly end the caller reaps until in_flight() is zero; a reader destroyed earlier cancels
-// or finishes what is under way, drops the completions and closes the descriptors in them.
+// caller's business), keeps mounts apart that may fall silent (decision 0012), splits what one system call
+// cannot move, and never asks beyond `length`: callers pass what fstat said, never "up to the buffer's size"
+// (on FUSE with direct I/O an io_uring read beyond the end came back full of repeated bytes: measured). Every
+// submitted request completes exactly once, also with errors. For an orderly end the caller reaps until
+// in_flight() is zero; a reader destroyed earlier cancels or finishes what is under way, drops the
+// completions and closes the descriptors in them.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -19,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include "io/mount.h"
 #include "shm/error.h"
 
 namespace sl {
@@ -28,13 +31,15 @@ enum class ReaderBackend { kAuto, kUring, kThreads };
 struct ReaderOptions {
     ReaderBackend backend = ReaderBackend::kAuto;
     unsigned entries = 256;  // ring entries asked for; halved down to 32 when refused (tests may start lower)
-    unsigned threads = 4;    // thread back end only
+    unsigned threads = 4;    // for each mount that threads read
+    std::chrono::milliseconds retry_for{5000};  // how long passing errors are asked again
     std::span<std::byte> registered = {};  // memory to register for fixed reads; a refusal is not an error
 };
 
 struct OpenRequest {
     std::uint64_t tag = 0;
-    const char* path = nullptr;  // must live until the completion
+    const char* path = nullptr;  // copied
+    Mount mount = {};
 };
 
 struct ReadRequest {
@@ -43,6 +48,7 @@ struct ReadRequest {
     std::uint64_t offset = 0;
     std::uint64_t length = 0;
     std::byte* destination = nullptr;  // must live until the completion, or until the reader's end
+    Mount mount = {};
 };
 
 struct ReadCompletion {
@@ -57,6 +63,8 @@ struct ReadCompletion {
 
 class Reader {
   public:
+    using Clock = std::chrono::steady_clock;
+
     virtual ~Reader() = default;
 
     // Queues requests; nothing need have been sent to the kernel before flush(). Opens of anything but a
@@ -65,6 +73,9 @@ class Reader {
     virtual void open(const OpenRequest& request) = 0;
     virtual void read(const ReadRequest& request) = 0;
     virtual void flush() = 0;
+    // Closes a descriptor. On FUSE and NFS that asks the server, so where it may hang a thread does it,
+    // later; no completion tells.
+    virtual void close(int fd, const Mount& mount) = 0;
 
     // Appends what has completed; returns how many. Never blocks.
     virtual std::size_t reap(std::vector<ReadCompletion>& out) = 0;
@@ -75,6 +86,17 @@ class Reader {
     // "uring" or "threads", and how it was set up: entries, registered bytes or why not, why not io_uring.
     [[nodiscard]] virtual std::string_view backend() const = 0;
     [[nodiscard]] virtual std::string description() const = 0;
+
+    // Gives up the requests whose system call began before then and has not returned, each once: appends
+    // their tags. They hold what they were given, and complete when the kernel lets go of them. A thread that
+    // is stuck is replaced, up to a bound (hung_mounts.h); beyond, requests for that mount complete with
+    // ETIMEDOUT at once.
+    virtual void give_up(Clock::time_point begun_before, std::vector<std::uint64_t>& tags) = 0;
+    // Given up and not returned.
+    [[nodiscard]] virtual std::size_t hung() const = 0;
+    // For the end: drops what has not begun and waits so long for the rest. False if some has not returned:
+    // then neither this reader nor any destination may be destroyed before the process ends.
+    virtual bool finish(std::chrono::milliseconds grace) = 0;
 
     // Requests accepted and not yet reaped. Zero at an orderly end: requests in equal completions out.
     [[nodiscard]] virtual std::size_t in_flight() const = 0;

@@ -2,6 +2,7 @@
 #include "io/uring_reader.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,58 +27,105 @@ Result<std::unique_ptr<UringReader>> UringReader::create(const ReaderOptions& op
     if (!event) return std::unexpected(std::move(event.error()));
     auto ring = Ring::create(options.entries, options.registered, event->get());
     if (!ring) return std::unexpected(std::move(ring.error()));
-    return std::unique_ptr<UringReader>(
-        new UringReader(std::move(*event), std::move(*ring), options.threads));
+    return std::unique_ptr<UringReader>(new UringReader(std::move(*event), std::move(*ring), options));
 }
 
-UringReader::UringReader(EventFd event, std::unique_ptr<Ring> ring, unsigned threads)
-    : event_(std::move(event)), ring_(std::move(ring)), thread_count_(threads) {}
+UringReader::UringReader(EventFd event, std::unique_ptr<Ring> ring, const ReaderOptions& options)
+    : event_(std::move(event)), ring_(std::move(ring)), options_(options) {}
 
 UringReader::~UringReader() {
-    withdraw_entries();
-    for (std::uint32_t index : ready_)
-        operations_[index].active = false;
-    cancel_running();
+    while (!finish(std::chrono::hours(1))) {
+    }
     for (const auto& completion : done_) {
         if (completion.is_open && completion.fd >= 0) ::close(completion.fd);
     }
 }
 
+bool UringReader::finish(std::chrono::milliseconds grace) {
+    auto deadline = Clock::now() + grace;
+    withdraw_entries();
+    for (std::uint32_t index : ready_)
+        operations_[index].active = false;
+    ready_.clear();
+    bool ended = cancel_running(deadline);
+    auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    return (!threads_ || threads_->finish(std::max(left, std::chrono::milliseconds(0)))) && ended;
+}
+
 // --- requests ----------------------------------------------------------------------------------------------
 
+// A mount with too many calls that never returned gets no more of them.
+bool UringReader::refuse(const Mount& mount, std::uint64_t tag, bool is_open) {
+    if (!hung_.out_of_service(mount.device)) return false;
+    ReadCompletion completion;
+    completion.tag = tag;
+    completion.is_open = is_open;
+    completion.error = ETIMEDOUT;
+    done_.push_back(completion);
+    return true;
+}
+
 void UringReader::open(const OpenRequest& request) {
+    ++in_flight_;
+    if (request.mount.may_hang) {
+        if (ThreadReader* them = threads()) return them->open(request);
+    }
+    if (refuse(request.mount, request.tag, true)) return;
     std::uint32_t index = operations_.add();
     operations_[index].is_open = true;
     operations_[index].path = request.path;
     operations_[index].request.tag = request.tag;
+    operations_[index].request.mount = request.mount;
+    operations_[index].budget = RetryBudget(options_.retry_for);
     ready_.push_back(index);
-    ++in_flight_;
 }
 
 void UringReader::read(const ReadRequest& request) {
     ++in_flight_;
-    if (unsafe_.contains(request.fd) && give_to_threads(request)) return;
+    if (request.mount.may_hang || unsafe_.contains(request.fd)) {
+        if (ThreadReader* them = threads()) return them->read(request);
+    }
+    if (refuse(request.mount, request.tag, false)) return;
     std::uint32_t index = operations_.add();
     operations_[index].request = request;
+    operations_[index].budget = RetryBudget(options_.retry_for);
     ready_.push_back(index);
 }
 
-// False when no thread can be started.
-bool UringReader::give_to_threads(const ReadRequest& request) {
-    if (!threads_) {
-        auto event = event_.duplicate();
-        if (!event) return false;
-        auto threads = ThreadReader::create(thread_count_, std::move(*event));
-        if (!threads) return false;
-        threads_ = std::move(*threads);
+void UringReader::close(int fd, const Mount& mount) {
+    if (mount.may_hang || unsafe_.contains(fd)) {
+        if (ThreadReader* them = threads()) return them->close(fd, mount);
     }
-    threads_->read(request);
-    return true;
+    ::close(fd);
+}
+
+ThreadReader* UringReader::threads() {
+    if (!threads_) {
+        if (auto event = event_.duplicate()) threads_ = ThreadReader::create(options_, std::move(*event));
+    }
+    return threads_.get();
+}
+
+void UringReader::give_up(Clock::time_point begun_before, std::vector<std::uint64_t>& tags) {
+    for (std::uint32_t index = 0; index < operations_.size(); ++index) {
+        Operation& operation = operations_[index];
+        if (!operation.active || operation.given_up || !operation.began) continue;
+        if (*operation.began >= begun_before) continue;
+        operation.given_up = true;
+        hung_.add(operation.request.mount.device);
+        tags.push_back(operation.request.tag);
+    }
+    if (threads_) threads_->give_up(begun_before, tags);
+}
+
+std::size_t UringReader::hung() const {
+    return hung_.total() + (threads_ ? threads_->hung() : 0);
 }
 
 std::string UringReader::description() const {
     if (!threads_) return ring_->description();
-    return ring_->description() + ", and " + std::to_string(threads_->thread_count()) + " threads for FUSE";
+    return ring_->description() + ", and " + std::to_string(threads_->thread_count()) +
+           " threads for each mount that may hang";
 }
 
 // --- into the kernel ---------------------------------------------------------------------------------------
@@ -120,7 +168,7 @@ void UringReader::fill_ring() {
             finish_read(index, valid_range(operation.request) ? 0 : EINVAL);
             continue;
         }
-        if (!operation.is_open && unsafe_.contains(operation.request.fd)) {  // no thread could be started
+        if (!operation.is_open && unsafe_.contains(operation.request.fd)) {  // no threads are to be had
             ready_.pop_front();
             run_plainly(index);
             continue;
@@ -136,10 +184,11 @@ void UringReader::fill_ring() {
 
 void UringReader::prepare(io_uring_sqe* sqe, std::uint32_t index) {
     Operation& operation = operations_[index];
+    if (!operation.began) operation.began = Clock::now();
     if (operation.backing_off) {
         ::io_uring_prep_timeout(sqe, &operation.delay, 0, 0);
     } else if (operation.is_open) {
-        ::io_uring_prep_openat(sqe, AT_FDCWD, operation.path, kOpenFlags, 0);
+        ::io_uring_prep_openat(sqe, AT_FDCWD, operation.path.c_str(), kOpenFlags, 0);
     } else {
         prepare_read(sqe, operation);
     }
@@ -180,14 +229,15 @@ void UringReader::withdraw_entries() {
 void UringReader::run_plainly(std::uint32_t index) {
     const Operation& operation = operations_[index];
     if (operation.is_open) {
-        finish_open_of(index, plain_open({operation.request.tag, operation.path}));
+        finish_open_of(index,
+                       plain_open({operation.request.tag, operation.path.c_str(), {}}, operation.budget));
         return;
     }
     ReadRequest rest = operation.request;
     rest.offset += operation.done;
     rest.length -= operation.done;
     if (rest.length > 0) rest.destination += operation.done;
-    ReadCompletion completion = plain_read(rest);
+    ReadCompletion completion = plain_read(rest, operation.budget);
     completion.bytes += operation.done;
     finish(index, completion);
 }
@@ -278,11 +328,12 @@ void UringReader::finish_open_of(std::uint32_t index, const Opened& opened) {
 
 void UringReader::finish(std::uint32_t index, const ReadCompletion& completion) {
     done_.push_back(completion);
+    if (operations_[index].given_up) hung_.remove(operations_[index].request.mount.device);
     operations_.release(index);
 }
 
-// Used by the destructor: afterwards the kernel holds none of our entries.
-void UringReader::cancel_running() {
+// Afterwards the kernel holds none of our entries, unless the deadline came first.
+bool UringReader::cancel_running(Clock::time_point deadline) {
     std::uint32_t next = 0;
     while (in_ring_ > 0) {
         // Cancellations go out as places in the ring come free; each is answered like any other entry.
@@ -297,15 +348,26 @@ void UringReader::cancel_running() {
             }
             ++next;
         }
-        ::io_uring_submit_and_wait(ring_->get(), 1);
-        answers_.clear();
-        take_answers(answers_);
-        for (const Answer& answer : answers_) {
-            Operation* operation = operations_.find(answer.tag);
-            if (operation == nullptr) continue;
-            if (operation->is_open && !operation->backing_off && answer.result >= 0) ::close(answer.result);
-            operation->active = false;
-        }
+        event_.drain();  // before looking: an answer that comes later signals again
+        ::io_uring_submit(ring_->get());
+        close_late_opens();
+        if (in_ring_ == 0) break;
+        auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+        if (left.count() <= 0) return false;
+        pollfd answered = {event_.get(), POLLIN, 0};
+        ::poll(&answered, 1, static_cast<int>(left.count()));
+    }
+    return true;
+}
+
+void UringReader::close_late_opens() {
+    answers_.clear();
+    take_answers(answers_);
+    for (const Answer& answer : answers_) {
+        Operation* operation = operations_.find(answer.tag);
+        if (operation == nullptr) continue;
+        if (operation->is_open && !operation->backing_off && answer.result >= 0) ::close(answer.result);
+        operation->active = false;
     }
 }
 

@@ -3,8 +3,9 @@
 // Not thread safe. Every accepted request is an operation in a table of our own (operation_table.h); answers
 // are matched by its tags, whatever their order. An operation has at most one entry in the kernel at a time:
 // its open, its next piece of read, or the timer of its back-off. Operations beyond the ring's capacity wait
-// in `ready_`. Reads of files that io_uring reads wrongly (unsafe_files.h) go to a pool of threads, started
-// by the first. Creation fails with the errno that io_uring gave; after that, errors are completions.
+// in `ready_`. Reads of files that io_uring reads wrongly (unsafe_files.h), and all requests for mounts that
+// may hang, go to threads: io_uring's own are few, and shared by all mounts. Creation fails with the errno
+// that io_uring gave; after that, errors are completions.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "io/event_fd.h"
+#include "io/hung_mounts.h"
 #include "io/operation_table.h"
 #include "io/plain_calls.h"
 #include "io/reader.h"
@@ -35,7 +37,11 @@ class UringReader final : public Reader {
     void open(const OpenRequest& request) override;
     void read(const ReadRequest& request) override;
     void flush() override;
+    void close(int fd, const Mount& mount) override;
     std::size_t reap(std::vector<ReadCompletion>& out) override;
+    void give_up(Clock::time_point begun_before, std::vector<std::uint64_t>& tags) override;
+    [[nodiscard]] std::size_t hung() const override;
+    bool finish(std::chrono::milliseconds grace) override;
     [[nodiscard]] int event_fd() const override { return event_.get(); }
     [[nodiscard]] std::string_view backend() const override { return "uring"; }
     [[nodiscard]] std::string description() const override;
@@ -52,9 +58,11 @@ class UringReader final : public Reader {
         int result;
     };
 
-    UringReader(EventFd event, std::unique_ptr<Ring> ring, unsigned threads);
+    UringReader(EventFd event, std::unique_ptr<Ring> ring, const ReaderOptions& options);
 
-    bool give_to_threads(const ReadRequest& request);
+    // The threads, started by the first request for them; nullptr if they cannot be had.
+    ThreadReader* threads();
+    bool refuse(const Mount& mount, std::uint64_t tag, bool is_open);
 
     void pump();
     void fill_ring();
@@ -71,7 +79,8 @@ class UringReader final : public Reader {
     void finish_open_of(std::uint32_t index, const Opened& opened);
     void finish(std::uint32_t index, const ReadCompletion& completion);
     void finish_read(std::uint32_t index, int error);
-    void cancel_running();
+    bool cancel_running(Clock::time_point deadline);
+    void close_late_opens();
 
     EventFd event_;
     std::unique_ptr<Ring> ring_;
@@ -84,7 +93,8 @@ class UringReader final : public Reader {
     std::size_t in_flight_ = 0;
 
     UnsafeFiles unsafe_;
-    unsigned thread_count_;
+    HungMounts hung_;
+    ReaderOptions options_;
     std::unique_ptr<ThreadReader> threads_;
 };
 

@@ -1,5 +1,7 @@
 #include "daemon/broker/scan_queue.h"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <exception>
 #include <system_error>
@@ -30,12 +32,26 @@ ScanQueue::~ScanQueue() {
         job.thread.join();
 }
 
+bool ScanQueue::finish(std::chrono::milliseconds grace) {
+    waiting_.clear();
+    auto deadline = std::chrono::steady_clock::now() + grace;
+    auto done = [](const Job& job) { return job.finished.load(std::memory_order_acquire); };
+    while (!std::ranges::all_of(running_, done)) {
+        auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+        if (left.count() <= 0) return false;
+        pollfd event = {event_.get(), POLLIN, 0};
+        if (::poll(&event, 1, static_cast<int>(left.count())) > 0) quiet(event_.get());
+    }
+    return true;
+}
+
 Result<ScanQueue::Made> ScanQueue::work(Job& job) const {
     if (job.dataset) {
         auto size = first_picture_size(options_.worker_program, *job.dataset);
         if (!size) return std::unexpected(std::move(size).error());
         return Made{job.dataset, *size};
     }
+    options_.quarantine->refresh();
     auto dataset = Dataset::scan(job.path, {.manifest_folder = options_.manifest_folder,
                                             .known = std::move(job.known),
                                             .progress = &job.progress});

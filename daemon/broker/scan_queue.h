@@ -10,6 +10,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <list>
 #include <map>
@@ -22,6 +23,7 @@
 #include "daemon/broker/picture_size.h"
 #include "daemon/observe/status.h"
 #include "daemon/pool/event_loop.h"
+#include "daemon/quarantine/quarantine.h"
 #include "daemon/stream/dataset.h"
 
 namespace sl {
@@ -31,6 +33,7 @@ class ScanQueue {
     struct Options {
         std::string worker_program;   // for pipelines whose size is the first picture's
         std::string manifest_folder;  // where scans are kept; empty: nowhere
+        Quarantine* quarantine;       // lives longer; each scan has it look at its file, as scans may block
     };
     struct Scanned {
         std::shared_ptr<const Dataset> dataset;
@@ -41,6 +44,8 @@ class ScanQueue {
 
     static Result<std::unique_ptr<ScanQueue>> create(EventLoop& loop, Options options);
     ~ScanQueue();
+    // Drops the scans that wait and waits so long for those under way; false if some is not done.
+    bool finish(std::chrono::milliseconds grace);
 
     // Calls `done` on the loop's thread, later or at once, if `asker` still exists then.
     void scan(const Spec& spec, std::weak_ptr<const void> asker, Done done);

@@ -22,7 +22,8 @@ Server::Server(EventLoop& loop, Conductor& conductor, UniqueFd listener, ServerO
 Result<std::unique_ptr<Server>> Server::create(EventLoop& loop, Conductor& conductor, UniqueFd listener,
                                                ServerOptions options) {
     std::unique_ptr<Server> server(new Server(loop, conductor, std::move(listener), std::move(options)));
-    auto scans = ScanQueue::create(loop, {server->options_.worker_program, server->options_.manifest_folder});
+    auto scans = ScanQueue::create(
+        loop, {server->options_.worker_program, server->options_.manifest_folder, &conductor.quarantine()});
     if (!scans) return std::unexpected(scans.error());
     server->scans_ = std::move(*scans);
     auto added =
@@ -32,14 +33,23 @@ Result<std::unique_ptr<Server>> Server::create(EventLoop& loop, Conductor& condu
     return server;
 }
 
-Server::~Server() {
+bool Server::shut_down() {
     loop_.remove(listener_.get());
-    listener_.reset();  // who connects now is told at once that nobody is here; scans may take long
+    listener_.reset();  // who connects now is told at once that nobody is here
     for (auto& [id, session] : sessions_) {
         loop_.remove(session->socket());
         loop_.remove(session->pidfd());
     }
     sessions_.clear();
+    constexpr std::chrono::milliseconds kGrace{500};
+    bool ended = scans_ == nullptr || scans_->finish(kGrace);
+    if (!ended) static_cast<void>(scans_.release());  // its threads write into it
+    scans_.reset();
+    return ended;
+}
+
+Server::~Server() {
+    shut_down();
 }
 
 void Server::accept_all() {

@@ -27,6 +27,8 @@ class Server {
     static Result<std::unique_ptr<Server>> create(EventLoop& loop, Conductor& conductor, UniqueFd listener,
                                                   ServerOptions options);
     ~Server();
+    // Ends all sessions. False if a scan has not returned: then it is left to the process's end.
+    bool shut_down();
 
   private:
     Server(EventLoop& loop, Conductor& conductor, UniqueFd listener, ServerOptions options);

@@ -7,11 +7,9 @@
 
 namespace sl {
 
-namespace {
-std::uint64_t whole_pages(std::uint64_t bytes) {
+std::uint64_t InputArena::footprint(std::uint64_t bytes) {
     return (std::max<std::uint64_t>(bytes, 1) + SL_SHM_PAGE - 1) / SL_SHM_PAGE * SL_SHM_PAGE;
 }
-}  // namespace
 
 Result<InputArena> InputArena::create(std::uint64_t bytes) {
     auto segment = Segment::create("speedyloader-input", bytes);
@@ -25,7 +23,7 @@ Result<InputArena> InputArena::create(std::uint64_t bytes) {
 
 std::optional<std::uint64_t> InputArena::allocate(std::uint64_t bytes) {
     if (bytes > capacity()) return std::nullopt;  // also keeps the rounding below from wrapping around
-    std::uint64_t wanted = whole_pages(bytes);
+    std::uint64_t wanted = footprint(bytes);
     auto found = std::ranges::find_if(free_, [&](const auto& range) { return range.second >= wanted; });
     if (found == free_.end()) return std::nullopt;
     auto [offset, length] = *found;
@@ -36,7 +34,7 @@ std::optional<std::uint64_t> InputArena::allocate(std::uint64_t bytes) {
 }
 
 void InputArena::release(std::uint64_t offset, std::uint64_t bytes) {
-    std::uint64_t length = whole_pages(bytes);
+    std::uint64_t length = footprint(bytes);
     used_ -= length;
     auto next = free_.lower_bound(offset);
     if (next != free_.end() && offset + length == next->first) {

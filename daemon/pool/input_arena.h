@@ -20,6 +20,8 @@ class InputArena {
     // Offset of a free range of at least `bytes`; nothing if there is none now.
     std::optional<std::uint64_t> allocate(std::uint64_t bytes);
     void release(std::uint64_t offset, std::uint64_t bytes);
+    // What such a range takes of the arena.
+    static std::uint64_t footprint(std::uint64_t bytes);
 
     [[nodiscard]] std::byte* at(std::uint64_t offset) const { return segment_.data() + offset; }
     [[nodiscard]] std::uint64_t capacity() const { return segment_.size(); }

@@ -30,6 +30,8 @@ Conductor::Conductor(EventLoop& loop, const ConductorOptions& options)
       options_(options),
       budget_(options.memory_bytes),
       scheduler_(options.workers),
+      failure_log_(loop),
+      quarantine_(Quarantine::open(options.quarantine_file)),
       max_files_(max_files()) {}
 
 Result<std::unique_ptr<Conductor>> Conductor::create(EventLoop& loop, const ConductorOptions& options) {
@@ -44,6 +46,7 @@ Result<std::unique_ptr<Conductor>> Conductor::create(EventLoop& loop, const Cond
     self->input_ = std::make_unique<InputArena>(std::move(*input));
 
     ReaderOptions reader_options = options.reader;
+    reader_options.retry_for = std::min(reader_options.retry_for, options.read_timeout / 2);
     reader_options.registered = self->input_->segment().bytes();
     auto reader = make_reader(reader_options, &self->reader_note_);
     if (!reader) return std::unexpected(std::move(reader).error());
@@ -69,16 +72,32 @@ Result<std::unique_ptr<Conductor>> Conductor::create(EventLoop& loop, const Cond
     return conductor;
 }
 
-Conductor::~Conductor() {
+bool Conductor::shut_down() {
     loop_.on_idle([] { return false; }, [] {});
     workers_.reset();    // no worker writes any more
     assembler_.reset();  // no row is written any more
-    reader_.reset();     // waits for reads in flight: the arena outlives them
+    quarantine_.reset();
+    constexpr std::chrono::milliseconds kGrace{500};
+    bool returned = reader_ == nullptr || reader_->finish(kGrace);
+    if (!returned) {
+        spdlog::warn("leaving with reads that have not returned; the kernel keeps them until it lets go");
+        // They write into the arena and touch the reader for as long as this process has threads.
+        static_cast<void>(reader_.release());
+        static_cast<void>(input_.release());
+    }
+    reader_.reset();
     for (auto& [id, stream] : streams_) {
-        for (Task* task : tasks_.of(stream.get()))
-            close_file(*task);
+        for (Task* task : tasks_.of(stream.get())) {
+            if (task->fd >= 0 && returned) ::close(task->fd);
+        }
         stream->ring().close();
     }
+    streams_.clear();
+    return returned;
+}
+
+Conductor::~Conductor() {
+    shut_down();
 }
 
 Result<Stream*> Conductor::open(const Spec& spec, std::shared_ptr<const Dataset> dataset,
@@ -111,6 +130,11 @@ void Conductor::close(Stream* stream, std::function<void()> on_gone) {
             case TaskState::kRunnable:
                 scheduler_.remove(stream->id(), task->lane,
                                   {task->step, task->row, task->index, task->predicted_ns});
+                drop(*task);
+                break;
+            case TaskState::kOpening:
+            case TaskState::kReading:
+                abandon(*task);  // the reader may never answer
                 drop(*task);
                 break;
             case TaskState::kSized:
@@ -183,7 +207,7 @@ void Conductor::after_sleep() {
 
 void Conductor::close_file(Task& task) {
     if (task.fd < 0) return;
-    ::close(task.fd);
+    reader_->close(task.fd, task.stream->dataset().mount());
     task.fd = -1;
     --files_held_;
 }

@@ -10,12 +10,15 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "daemon/pool/event_loop.h"
 #include "daemon/pool/input_arena.h"
 #include "daemon/pool/worker_pool.h"
+#include "daemon/quarantine/quarantine.h"
 #include "daemon/schedule/scheduler.h"
+#include "daemon/stream/failure_log.h"
 #include "daemon/stream/memory_budget.h"
 #include "daemon/stream/stream.h"
 #include "io/reader.h"
@@ -29,6 +32,8 @@ struct ConductorOptions {
     std::uint64_t memory_bytes = 0;  // budget for all segments
     std::uint64_t input_bytes = 0;   // of it, for file bytes
     ReaderOptions reader;
+    std::chrono::milliseconds read_timeout{30'000};  // then an open or a read is given up
+    std::string quarantine_file;                     // "": known bad samples are forgotten with the daemon
     std::uint64_t boot_id = 0;
 };
 
@@ -45,6 +50,10 @@ class Conductor {
     [[nodiscard]] const std::map<std::uint64_t, std::unique_ptr<Stream>>& streams() const { return streams_; }
     [[nodiscard]] const WorkerPool& workers() const { return *workers_; }
     [[nodiscard]] const Reader& reader() const { return *reader_; }
+    [[nodiscard]] Quarantine& quarantine() { return *quarantine_; }
+    // Ends all there is to end. False if reads have not returned: then their buffers and threads are left to
+    // the process's end, which must not run destructors of what they use.
+    bool shut_down();
     [[nodiscard]] const std::string& reader_note() const { return reader_note_; }
     [[nodiscard]] const InputArena& input() const { return *input_; }
     [[nodiscard]] const MemoryBudget& budget() const { return budget_; }
@@ -72,12 +81,21 @@ class Conductor {
     void start_reads(Stream& stream);
     bool start_read(Stream& stream, Task& task);
     void on_read(Task& task, const ReadCompletion& completion);
+    static Quarantine::Attempt attempt_of(const Task& task, std::uint64_t size);
     void make_runnable(Task& task);
+
+    // hung_reads.cpp: opens and reads that do not return in time
+    void watch_reads();
+    void give_up_reads();
+    void abandon(Task& task);
+    void returned_late(const ReadCompletion& completion);
+    [[nodiscard]] bool starved_by_hung_reads() const;
 
     // work.cpp: runnable -> worker -> done, and what can go wrong there
     void dispatch();
     void on_completion(const sl_shm_completion& completion);
     void on_lost(const LostJob& lost);
+    void fail_at_decode(Task& task, SampleError error);
     void fail(Task& task, SampleError error);
 
     // output.cpp: done -> row -> batch
@@ -95,6 +113,15 @@ class Conductor {
     void drop(Task& task);
     void sweep();
 
+    // A read whose task has gone on without it: what it holds until the kernel lets go.
+    struct LateRead {
+        int fd = -1;
+        std::uint64_t input_offset = 0;
+        std::uint64_t bytes = 0;
+        Mount mount;
+        bool hung = false;  // given up at its deadline, not for its stream's end
+    };
+
     EventLoop& loop_;
     ConductorOptions options_;
     MemoryBudget budget_;
@@ -105,6 +132,12 @@ class Conductor {
     Scheduler scheduler_;
     std::unique_ptr<Assembler> assembler_;
     TaskTable tasks_;
+    std::unordered_map<std::uint64_t, LateRead> late_reads_;  // by tag
+    std::uint64_t hung_bytes_ = 0;                            // of the input buffer
+    bool watching_reads_ = false;
+    std::vector<std::uint64_t> overdue_;
+    FailureLog failure_log_;
+    std::unique_ptr<Quarantine> quarantine_;
     std::map<std::uint64_t, std::unique_ptr<Stream>> streams_;
     std::unique_ptr<WorkerPool> workers_;
     std::uint64_t next_stream_id_ = 1;

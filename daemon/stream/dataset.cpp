@@ -71,7 +71,7 @@ Result<std::shared_ptr<const Dataset>> Dataset::scan(const std::string& path, co
     auto folder = FolderSource::scan(path, options);
     if (!folder) return std::unexpected(std::move(folder).error());
     Selection all(folder->size());
-    return std::shared_ptr<const Dataset>(new Dataset(std::move(*folder), std::move(all)));
+    return std::shared_ptr<const Dataset>(new Dataset(std::move(*folder), std::move(all), mount_of(path)));
 }
 
 // A folder's source is its manifest, which both share.
@@ -80,7 +80,7 @@ Result<std::shared_ptr<const Dataset>> Dataset::part(std::shared_ptr<const Datas
     if (subset.kind == SubsetKind::kWhole) return whole;
     auto selection = select(whole->folder_, subset);
     if (!selection) return std::unexpected(std::move(selection).error());
-    return std::shared_ptr<const Dataset>(new Dataset(whole->folder_, std::move(*selection)));
+    return std::shared_ptr<const Dataset>(new Dataset(whole->folder_, std::move(*selection), whole->mount_));
 }
 
 std::uint32_t format_hint(std::string_view path) {

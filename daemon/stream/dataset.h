@@ -9,6 +9,7 @@
 
 #include "daemon/plan/spec.h"
 #include "io/folder_source.h"
+#include "io/mount.h"
 #include "shm/error.h"
 
 namespace sl {
@@ -32,12 +33,14 @@ class Dataset {
     [[nodiscard]] std::int64_t label(std::uint64_t id) const { return folder_.label(id); }
     void path(std::uint64_t id, std::string& out) const { folder_.path(id, out); }
     [[nodiscard]] const FolderSource& folder() const { return folder_; }
+    [[nodiscard]] const Mount& mount() const { return mount_; }  // of its root
 
   private:
-    Dataset(FolderSource folder, Selection selection)
-        : folder_(std::move(folder)), selection_(std::move(selection)) {}
+    Dataset(FolderSource folder, Selection selection, const Mount& mount)
+        : folder_(std::move(folder)), selection_(std::move(selection)), mount_(mount) {}
     FolderSource folder_;
     Selection selection_;
+    Mount mount_;
 };
 
 // A number for the format that a file's name suggests: JPEG 1, PNG 2, other 0; only a hint for predictions.

@@ -31,6 +31,9 @@ SampleErrorKind kind_of_errno(int error) {
     }
 }
 
+// A handle that a network mount has forgotten; another open by path may find the file again.
+constexpr std::uint32_t kMostReopened = 3;
+
 SampleError errno_error(const char* what, int error) {
     Error described = os_error(Status::kIo, what, error);
     return {kind_of_errno(error), std::move(described.message), kNoOffset, error};
@@ -55,6 +58,7 @@ void Conductor::admit(Stream& stream) {
 
 void Conductor::start(Task& task) {
     task.state = TaskState::kOpening;
+    task.reopened = 0;
     task.stream->dataset().path(task.sample_id, task.path);
     ++task.stream->flow.opening;
     open_file(task);
@@ -62,16 +66,14 @@ void Conductor::start(Task& task) {
 
 void Conductor::open_file(Task& task) {
     ++opens_;
-    reader_->open({TaskTable::tag(task), task.path.c_str()});
+    reader_->open({TaskTable::tag(task), task.path.c_str(), task.stream->dataset().mount()});
+    watch_reads();
 }
 
 void Conductor::on_read_completion(const ReadCompletion& completion) {
     if (completion.is_open) --opens_;
     Task* task = tasks_.find(completion.tag);
-    if (task == nullptr) {
-        if (completion.is_open && completion.fd >= 0) ::close(completion.fd);
-        return;
-    }
+    if (task == nullptr) return returned_late(completion);
     if (completion.is_open) {
         task->fd = completion.fd;
         if (task->fd >= 0) ++files_held_;
@@ -99,8 +101,17 @@ void Conductor::on_open(Task& task, const ReadCompletion& completion) {
         });
         return;
     }
+    if (completion.error == ESTALE && task.reopened++ < kMostReopened) return open_file(task);
     if (completion.error != 0) return give_up(errno_error("cannot open the file", completion.error));
-    if (completion.size == 0) return give_up({SampleErrorKind::kEmpty, "the file is empty (0 bytes)", 0, 0});
+    task.mtime_ns = completion.mtime_ns;
+    if (auto known = quarantine_->find(task.path, attempt_of(task, completion.size))) {
+        return give_up(std::move(*known));
+    }
+    if (completion.size == 0) {
+        SampleError error{SampleErrorKind::kEmpty, "the file is empty (0 bytes)", 0, 0};
+        quarantine_->remember(task.path, attempt_of(task, 0), error);
+        return give_up(std::move(error));
+    }
     if (completion.size > input_->capacity()) {
         return give_up({SampleErrorKind::kByteBudget,
                         "the file has " + describe_bytes(completion.size) + ", the daemon's input buffer " +
@@ -139,15 +150,20 @@ void Conductor::start_reads(Stream& stream) {
         while (!sized.empty()) {
             Task& task = tasks_.at(sized.begin()->second);
             if (stream.flow.in_memory[lane] >= cap && task.step > stream.front_step()) break;
-            if (!start_read(stream, task)) break;
+            bool started = start_read(stream, task);
+            if (!started && !starved_by_hung_reads()) break;
             sized.erase(sized.begin());
+            if (started) continue;
+            --stream.flow.opening;
+            fail(task, {SampleErrorKind::kTimeout,
+                        "no room to read it: reads that never returned hold the input buffer", kNoOffset, 0});
         }
     }
 }
 
 bool Conductor::start_read(Stream& stream, Task& task) {
     // No stream takes more than its part of the input buffer, but one file at least.
-    const std::uint64_t part = input_->capacity() / streams_.size();
+    const std::uint64_t part = (input_->capacity() - hung_bytes_) / streams_.size();
     if (stream.flow.input_bytes > 0 && stream.flow.input_bytes + task.bytes > part) return false;
     auto slot = stream.slots().acquire(task.lane, task.step == stream.front_step());
     if (!slot) return false;
@@ -172,12 +188,17 @@ bool Conductor::start_read(Stream& stream, Task& task) {
 }
 
 void Conductor::read_file(Task& task) {
-    reader_->read({TaskTable::tag(task), task.fd, 0, task.bytes, input_->at(task.input_offset)});
+    reader_->read({TaskTable::tag(task), task.fd, 0, task.bytes, input_->at(task.input_offset),
+                   task.stream->dataset().mount()});
+    watch_reads();
 }
 
 void Conductor::on_read(Task& task, const ReadCompletion& completion) {
     Stream& stream = *task.stream;
     close_file(task);
+    if (completion.error == ESTALE && !stream.flow.closing && task.reopened++ < kMostReopened) {
+        return open_file(task);
+    }
     --stream.flow.opening;
     auto give_up = [&](SampleError error) {
         --stream.flow.in_memory[static_cast<std::size_t>(task.lane)];
@@ -193,6 +214,11 @@ void Conductor::on_read(Task& task, const ReadCompletion& completion) {
                         static_cast<std::int64_t>(completion.bytes), 0});
     }
     make_runnable(task);
+}
+
+Quarantine::Attempt Conductor::attempt_of(const Task& task, std::uint64_t size) {
+    const Spec& spec = task.stream->spec();
+    return {size, task.mtime_ns, spec.pipeline, task.key(spec.seed)};
 }
 
 void Conductor::make_runnable(Task& task) {

@@ -57,12 +57,14 @@ struct Task {
     std::uint32_t failures = 0;
     std::int64_t failure_index = -1;
     std::string path;
+    std::uint32_t reopened = 0;  // times that its file's handle had gone stale
     std::uint32_t crashes = 0;  // workers that died of a fault of their own while working on it
     std::uint32_t kills = 0;    // workers that were killed meanwhile
 
     // What it holds.
     int fd = -1;
     std::uint64_t bytes = 0;
+    std::int64_t mtime_ns = 0;
     std::uint64_t input_offset = 0;
     bool has_input = false;
     std::uint32_t slot = 0;
@@ -96,6 +98,8 @@ class TaskTable {
         task = fresh;
         free_.push_back(task.index);
     }
+    // A new tag for the same task: answers to the old one find nobody.
+    static void rename(Task& task) { ++task.generation; }
     [[nodiscard]] Task& at(std::uint32_t index) { return tasks_[index]; }
     [[nodiscard]] static std::uint64_t tag(const Task& task) {
         return (std::uint64_t{task.generation} << 32) | task.index;

@@ -52,6 +52,13 @@ void Conductor::dispatch() {
         if (!pick) return;
         Task& task = tasks_.at(pick->runnable.task);
         Stream& stream = *task.stream;
+        if (auto known = quarantine_->find(task.path, attempt_of(task, task.bytes))) {
+            // Found out since it was read, in another epoch or stream.
+            scheduler_.finished(task.lane);
+            --stream.flow.in_memory[static_cast<std::size_t>(task.lane)];
+            fail(task, std::move(*known));
+            continue;
+        }
         task.state = TaskState::kDecoding;
         --stream.flow.in_memory[static_cast<std::size_t>(task.lane)];
         sl_shm_job job{.tag = TaskTable::tag(task),
@@ -78,7 +85,7 @@ void Conductor::on_completion(const sl_shm_completion& completion) {
         auto kind = completion.error_kind < static_cast<std::uint32_t>(SampleErrorKind::kCount)
                         ? static_cast<SampleErrorKind>(completion.error_kind)
                         : SampleErrorKind::kCorrupt;
-        return fail(*task, {kind, completion.message, completion.error_offset, 0});
+        return fail_at_decode(*task, {kind, completion.message, completion.error_offset, 0});
     }
     task->actual_ns = static_cast<double>(completion.cpu_ns);
     task->box = {completion.box[0], completion.box[1], completion.box[2], completion.box[3]};
@@ -108,14 +115,20 @@ void Conductor::on_lost(const LostJob& lost) {
         bool killed_from_outside = lost.signal == SIGKILL && !lost.timed_out;
         ++(killed_from_outside ? task->kills : task->crashes);
         if (task->crashes >= kMaxCrashes || task->kills >= kMaxKills)
-            return fail(*task, lost_error(*task, lost));
+            return fail_at_decode(*task, lost_error(*task, lost));
     }
     ++stream.flow.in_memory[static_cast<std::size_t>(task->lane)];
     make_runnable(*task);  // its bytes and its slot are still there
 }
 
+void Conductor::fail_at_decode(Task& task, SampleError error) {
+    quarantine_->remember(task.path, attempt_of(task, task.bytes), error);
+    fail(task, std::move(error));
+}
+
 void Conductor::fail(Task& task, SampleError error) {
     Stream& stream = *task.stream;
+    failure_log_.failed(stream.spec().path, task.path, error);
     close_file(task);
     release_input(task);
     release_slot(task);

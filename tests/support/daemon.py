@@ -132,8 +132,8 @@ class Daemons:
         self.temporary = self.folder / "tmp"
         self.temporary.mkdir()
         self.temporary.chmod(0o777)
-        self.environment = clean_environment(**{MARK: self.mark, "TMPDIR": self.temporary,
-                                                "XDG_CACHE_HOME": self.folder / "cache"})
+        self.environment = clean_environment(
+            **{MARK: self.mark, "TMPDIR": self.temporary, "XDG_CACHE_HOME": self.folder / "cache"})
         self.daemons = []
         self._clients = []
         self._shared_memory = shared_memory_names()
