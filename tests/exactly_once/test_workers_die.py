@@ -12,7 +12,7 @@ from support.specs import id_spec
 
 COUNT = 5000
 EPOCHS = 3
-KILLS = 30
+KILLS = 50
 
 
 def kill_workers(daemon, client, at_half):
@@ -34,7 +34,7 @@ def progress(daemon):
     return max((stream["samples"] for stream in daemon.status()["streams"]), default=0)
 
 
-def test_LDR_05_three_epochs_are_whole_while_30_workers_and_a_client_beside_are_killed(daemons, id_set):
+def test_LDR_05_three_epochs_are_whole_while_50_workers_and_a_client_beside_are_killed(daemons, id_set):
     job = id_spec(id_set(COUNT), batch=50, epochs=EPOCHS, seed=4)
     undisturbed = daemons.run(job, daemons.start())
 

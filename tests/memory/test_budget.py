@@ -12,6 +12,7 @@ from support.specs import id_spec, spec
 
 MIB = 1 << 20
 EPOCHS = 20
+WARM = 6
 # What a process needs besides shared memory: code, heap, the decoders' working memory. Three processes.
 PROCESS_OVERHEAD = 150 * MIB
 
@@ -90,7 +91,7 @@ def test_daemon_workers_and_client_stay_within_the_budget_over_20_epochs(daemons
                 return True
             with contextlib.suppress(OSError):  # the client ended meanwhile
                 size = Resident([daemon.pid, client.pid, *(worker["pid"] for worker in status["workers"])])
-                (first if consumed(status["streams"][0]) < 3 * 8 else later).append(size)
+                (first if consumed(status["streams"][0]) < WARM * 8 else later).append(size)
             return False
 
         wait_for(measure, 60)
@@ -100,4 +101,5 @@ def test_daemon_workers_and_client_stay_within_the_budget_over_20_epochs(daemons
     assert max(size.all for size in later) < budget + PROCESS_OVERHEAD
     # Shared memory is reserved when the stream opens, but its pages count only once they have been touched.
     assert max(size.shared for size in later) < budget
+    # Each process's heap reaches its usual size within a few epochs, sooner or later by the machine's load.
     assert max(size.own for size in later) - max(size.own for size in first) < 10 * MIB
