@@ -155,23 +155,26 @@ def test_LDR_13_the_daemon_stops_while_reads_hang(daemons, mount, back_end):
         assert daemon.stop() == 0
 
 
-def seconds_for_an_epoch(client, folder):
-    began = time.monotonic()
-    assert deliver(client, folder)[1] == {}
-    return time.monotonic() - began
-
-
-def test_LDR_13_clients_on_other_mounts_keep_90_percent_of_their_rate(daemons, mount, back_end, id_set):
-    # Workers that sleep make an epoch's time the same on a busy machine.
-    daemon = daemons.start(*back_end, env={"SPEEDYLOADER_TEST_DELAY_US": 20_000})
+@pytest.mark.parametrize("other", ["on disk", "served too"])
+def test_LDR_13_clients_of_other_mounts_go_on_while_one_hangs(daemons, mount, back_end, id_set, other):
+    """How much of their rate they keep is measured by bench/run hung_mount."""
+    bound = 4  # threads that read a mount that may hang
+    daemon = daemons.start(*back_end, "--read-timeout", "3600 s")  # nothing here is let go by a deadline
     with contextlib.ExitStack() as stack:
         here, there = (stack.enter_context(Client(daemon.socket)) for _ in range(2))
-        alone = min(seconds_for_an_epoch(here, id_set(120)) for _ in range(4))
+        folder, count = id_set(120), 120
+        if other == "served too":
+            folder = stack.enter_context(fuse_folder.Mount(folder)).folder
+        assert deliver(here, folder) == (list(range(count)), {})
+        before = threads(daemon)
         mount.rule("all", on="read", sleep=True)
         streams = [there.open(id_spec(mount.folder, batch=10)) for _ in range(3)]
-        wait_for(lambda: mount.asleep() >= 4, 10, "a thread for each read that sleeps")
-        beside = min(seconds_for_an_epoch(here, id_set(120)) for _ in range(4))
+        wait_for(lambda: mount.asleep() == bound, 10, "a thread for each read that sleeps")
+        for _ in range(3):
+            assert deliver(here, folder) == (list(range(count)), {})
+        assert mount.asleep() == bound  # 120 samples want it, and it got no thread but its own
+        assert threads(daemon) <= before + bound
         mount.wake()
         for stream in streams:
+            assert sorted(i for batch in stream.batches() for i in batch.ids()) == list(range(COUNT))
             stream.close()
-    assert alone / beside > 0.9
