@@ -109,6 +109,7 @@ std::shared_ptr<const Manifest> recall(const std::string& root, const FolderOpti
     if (found && root == found->text(0) && !first_change(root, found->witnesses(), found->text(0))) {
         use.used = true;
         use.kept = !use.path.empty() && ::access(use.path.c_str(), R_OK) == 0;
+        if (use.kept) touch_manifest(use.path);
         use.note = "it was in memory";
         return found;
     }
@@ -122,6 +123,7 @@ std::shared_ptr<const Manifest> recall(const std::string& root, const FolderOpti
         use.note = *changed + " has changed";
         return nullptr;
     }
+    touch_manifest(use.path);
     use.used = use.kept = true;
     return std::make_shared<const Manifest>(std::move(*loaded));
 }

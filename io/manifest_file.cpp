@@ -13,6 +13,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "io/manifest_room.h"
 #include "shm/fd.h"
 
 #define XXH_INLINE_ALL
@@ -85,6 +86,10 @@ Result<Manifest> load_manifest(const std::string& path, const std::string& root)
     return Manifest::read(file.get(), static_cast<std::uint64_t>(status.st_size), root);
 }
 
+void touch_manifest(const std::string& path) {
+    ::utimensat(AT_FDCWD, path.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
+}
+
 Result<void> save_manifest(const std::string& path, const Manifest& manifest) {
     const std::filesystem::path folder = std::filesystem::path(path).parent_path();
     std::error_code error;
@@ -101,6 +106,7 @@ Result<void> save_manifest(const std::string& path, const Manifest& manifest) {
     if (::rename(temporary.c_str(), path.c_str()) != 0) return io_failure("cannot rename " + temporary);
     UniqueFd directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (directory) ::fsync(directory.get());  // a name lost in a power cut costs a scan
+    make_manifest_room(folder.string(), path);
     return {};
 }
 

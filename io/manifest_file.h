@@ -22,7 +22,11 @@ std::string manifest_path(const std::string& cache_folder, const std::string& ro
 // kNotFound: there is none. kDataset, kDenied: there is something that is not believed, with the reason.
 Result<Manifest> load_manifest(const std::string& path, const std::string& root);
 
-// Makes the cache folder if need be. kIo with the reason; a file that was there before stays then.
+// Says that it was used just now, by its file's times: the ones that are not make room (manifest_room.h).
+void touch_manifest(const std::string& path);
+
+// Makes the cache folder if need be, and room in it. kIo with the reason; a file that was there before stays
+// then.
 Result<void> save_manifest(const std::string& path, const Manifest& manifest);
 
 }  // namespace sl
