@@ -10,6 +10,7 @@
 
 #include "bindings/cli/handles.h"
 #include "daemon/quarantine/quarantine_file.h"
+#include "daemon/quarantine/quarantine_lines.h"
 
 namespace sl::cli {
 
@@ -40,7 +41,19 @@ std::string absolute(const std::string& path) {
 }
 
 bool covers(const std::string& given, const std::string& path) {
-    return path == given || (path.starts_with(given) && path[given.size()] == '/');
+    return path == given || given == "/" || (path.starts_with(given) && path[given.size()] == '/');
+}
+
+Json as_json(const std::string& path, const QuarantineEntry& entry) {
+    Json json = {{"path", path},       {"kind", to_string(entry.kind)}, {"reason", entry.reason},
+                 {"size", entry.size}, {"mtime_ns", entry.mtime_ns},    {"time", entry.time}};
+    if (!is_utf8(path)) json["path_percent"] = percent_encoded(path);
+    return json;
+}
+
+// Bytes that are no text become U+FFFD.
+std::string line_of(const Json& json) {
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace
@@ -52,23 +65,17 @@ int list_quarantine(bool json) {
     if (!content->damage.empty()) return failed_with(path + ": " + content->damage);
     if (json) {
         Json list = Json::array();
-        for (const auto& [name, entry] : content->entries) {
-            list.push_back({{"path", name},
-                            {"kind", to_string(entry.kind)},
-                            {"reason", entry.reason},
-                            {"size", entry.size},
-                            {"mtime_ns", entry.mtime_ns},
-                            {"time", entry.time}});
-        }
-        std::cout << Json{{"file", path}, {"entries", list}}.dump() << "\n";
+        for (const auto& [name, entry] : content->entries)
+            list.push_back(as_json(name, entry));
+        std::cout << line_of({{"file", path}, {"entries", list}});
         return kExitGood;
     }
     for (const auto& [name, entry] : content->entries) {
-        std::cout << time_text(entry.time) << "  " << to_string(entry.kind) << "  " << name << ": "
-                  << entry.reason << "\n";
+        std::cout << time_text(entry.time) << "  " << to_string(entry.kind) << "  " << shown(name) << ": "
+                  << shown(entry.reason) << "\n";
     }
     std::cout << content->entries.size() << (content->entries.size() == 1 ? " sample" : " samples")
-              << " in quarantine (" << path << ")\n";
+              << " in quarantine (" << shown(path) << ")\n";
     return kExitGood;
 }
 
@@ -90,7 +97,7 @@ int forgive_quarantine(const std::vector<std::string>& paths, bool all, bool jso
         entries = std::move(kept);
     });
     if (!content) return failed_with(content.error().message);
-    if (unknown) return failed_with(*unknown + " is not in quarantine; nothing was forgiven");
+    if (unknown) return failed_with(shown(*unknown) + " is not in quarantine; nothing was forgiven");
     if (json) {
         std::cout << Json{{"forgiven", forgiven}, {"left", content->entries.size()}}.dump() << "\n";
     } else {

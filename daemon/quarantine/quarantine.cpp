@@ -86,9 +86,8 @@ std::optional<SampleError> Quarantine::find(const std::string& path, const Attem
     const QuarantineEntry& entry = found->second;
     bool same_file = entry.size == attempt.size && entry.mtime_ns == attempt.mtime_ns;
     if (!same_file || entry.version != SL_VERSION) {
-        if (!state.path.empty()) state.changes.push_back({path, entry, true});
+        keep(state, {path, entry, true});
         state.entries.erase(found);
-        state.news.notify_all();
         return std::nullopt;
     }
     if (entry.context != context_of(entry.kind, attempt)) return std::nullopt;
@@ -110,8 +109,14 @@ void Quarantine::remember(const std::string& path, const Attempt& attempt, const
     // The file is cut to size when it is written; this is for a file that is not, or cannot be.
     if (state.entries.size() >= 2 * kMostQuarantined || state.changes.size() >= kMostQuarantined) return;
     state.entries[path] = entry;
+    keep(state, {path, std::move(entry), false});
+}
+
+// With the lock held.
+void Quarantine::keep(State& state, Change change) {
     if (state.path.empty()) return;
-    state.changes.push_back({path, std::move(entry), false});
+    state.changes.push_back(std::move(change));
+    state.has_news = true;
     state.news.notify_all();
 }
 
@@ -129,40 +134,46 @@ void Quarantine::refresh() {
 void Quarantine::write_on(State& state) {
     std::unique_lock lock(state.mutex);
     while (true) {
-        state.news.wait(lock, [&] { return state.stopping || !state.changes.empty(); });
-        if (state.changes.empty()) break;
+        state.news.wait(lock, [&] { return state.stopping || state.has_news; });
+        const bool is_last = state.stopping;
+        state.has_news = false;
         std::vector<Change> changes = std::exchange(state.changes, {});
         lock.unlock();
-        write(state, changes);
+        const bool written = changes.empty() || take_in(state, write(state, changes));
         lock.lock();
+        if (!written) state.changes.insert(state.changes.begin(), changes.begin(), changes.end());
+        if (is_last) break;
     }
     state.ended = true;
     state.at_end.notify_all();
 }
 
-void Quarantine::write(State& state, const std::vector<Change>& changes) {
-    take_in(state, update_quarantine(state.path, [&](QuarantineEntries& entries) {
-                for (const Change& change : changes) {
-                    auto found = entries.find(change.path);
-                    if (!change.forget) {
-                        entries[change.path] = change.entry;
-                    } else if (found != entries.end() && found->second == change.entry) {
-                        entries.erase(found);
-                    }
-                }
-            }));
+Result<QuarantineContent> Quarantine::write(State& state, const std::vector<Change>& changes) {
+    return update_quarantine(state.path, [&](QuarantineEntries& entries) {
+        for (const Change& change : changes) {
+            auto found = entries.find(change.path);
+            if (!change.forget) {
+                entries[change.path] = change.entry;
+            } else if (found != entries.end() && found->second == change.entry) {
+                entries.erase(found);
+            }
+        }
+    });
 }
 
-// The file's word goes over memory's, but for what has not been written yet.
-void Quarantine::take_in(State& state, Result<QuarantineContent> content) {
+// The file's word goes over memory's, but for what has not been written yet. False, and memory as it was, if
+// there is no word.
+bool Quarantine::take_in(State& state, Result<QuarantineContent> content) {
+    std::lock_guard lock(state.mutex);
     if (!content) {
-        spdlog::warn("quarantine: {}", content.error().message);
-        return;
+        if (state.trouble != content.error().message) spdlog::warn("quarantine: {}", content.error().message);
+        state.trouble = content.error().message;
+        return false;
     }
+    state.trouble.clear();
     if (!content->damage.empty()) {
         spdlog::warn("quarantine: {} is begun anew: {}", state.path, content->damage);
     }
-    std::lock_guard lock(state.mutex);
     state.entries = std::move(content->entries);
     state.signature = std::move(content->signature);
     for (const Change& change : state.changes) {
@@ -172,6 +183,7 @@ void Quarantine::take_in(State& state, Result<QuarantineContent> content) {
             state.entries[change.path] = change.entry;
         }
     }
+    return true;
 }
 
 }  // namespace sl

@@ -57,6 +57,8 @@ class Quarantine {
         QuarantineEntries entries;
         std::string signature;
         std::vector<Change> changes;  // not written yet
+        bool has_news = false;        // since the last try to write them
+        std::string trouble;          // logged, and not over
         bool stopping = false;
         bool ended = true;  // the thread
         std::condition_variable news;
@@ -66,8 +68,9 @@ class Quarantine {
     explicit Quarantine(std::shared_ptr<State> state) : state_(std::move(state)) {}
     void start_writer();
     static void write_on(State& state);
-    static void write(State& state, const std::vector<Change>& changes);
-    static void take_in(State& state, Result<QuarantineContent> content);
+    static void keep(State& state, Change change);
+    static Result<QuarantineContent> write(State& state, const std::vector<Change>& changes);
+    static bool take_in(State& state, Result<QuarantineContent> content);
 
     std::shared_ptr<State> state_;
 };

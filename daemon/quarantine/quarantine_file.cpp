@@ -6,104 +6,27 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <system_error>
-#include <vector>
+#include <thread>
 
+#include "daemon/quarantine/quarantine_lines.h"
 #include "shm/fd.h"
 
 namespace sl {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-constexpr std::int64_t kMostBytes = 64 << 20;
+// Writers hold the lock for one reading and one writing; one that is stopped holds nobody up for ever.
+constexpr std::chrono::seconds kLockWait{3};
+constexpr std::chrono::milliseconds kLockPause{5};
 
 std::string absolute_folder(const char* name) {
     const char* value = ::secure_getenv(name);
     return value != nullptr && value[0] == '/' ? value : "";
-}
-
-SampleErrorKind kind_named(std::string_view name) {
-    for (std::uint32_t i = 1; i < static_cast<std::uint32_t>(SampleErrorKind::kCount); ++i) {
-        if (to_string(static_cast<SampleErrorKind>(i)) == name) return static_cast<SampleErrorKind>(i);
-    }
-    return SampleErrorKind::kNone;
-}
-
-// False if the line is not one of ours.
-bool parse_line(std::string_view line, QuarantineEntries& entries) {
-    Json json = Json::parse(line, nullptr, false);
-    if (!json.is_object()) return false;
-    try {
-        QuarantineEntry entry;
-        entry.size = json.at("size").get<std::uint64_t>();
-        entry.mtime_ns = json.at("mtime_ns").get<std::int64_t>();
-        entry.kind = kind_named(json.at("kind").get<std::string>());
-        entry.reason = json.at("reason").get<std::string>();
-        entry.offset = json.at("offset").get<std::int64_t>();
-        entry.time = json.at("time").get<std::int64_t>();
-        entry.context = json.at("context").get<std::uint64_t>();
-        entry.version = json.at("version").get<std::string>();
-        if (entry.kind == SampleErrorKind::kNone) return false;
-        entries[json.at("path").get<std::string>()] = std::move(entry);
-    } catch (const Json::exception&) {
-        return false;
-    }
-    return true;
-}
-
-QuarantineContent parse(std::string_view text) {
-    QuarantineContent content;
-    for (std::size_t number = 1; !text.empty(); ++number) {
-        auto end = text.find('\n');
-        if (end == std::string_view::npos || !parse_line(text.substr(0, end), content.entries)) {
-            content.entries.clear();
-            content.damage = "line " + std::to_string(number) + " is damaged";
-            return content;
-        }
-        text.remove_prefix(end + 1);
-    }
-    return content;
-}
-
-// Paths that are not UTF-8 are left out: JSON cannot hold them.
-std::string write_out(const QuarantineEntries& entries) {
-    std::string text;
-    for (const auto& [path, entry] : entries) {
-        Json json = {{"path", path},
-                     {"size", entry.size},
-                     {"mtime_ns", entry.mtime_ns},
-                     {"kind", to_string(entry.kind)},
-                     {"reason", entry.reason},
-                     {"offset", entry.offset},
-                     {"time", entry.time},
-                     {"context", entry.context},
-                     {"version", entry.version}};
-        try {
-            text += json.dump() + "\n";
-        } catch (const Json::exception&) {
-            continue;
-        }
-    }
-    return text;
-}
-
-void drop_oldest(QuarantineEntries& entries) {
-    if (entries.size() <= kMostQuarantined) return;
-    std::vector<std::pair<std::int64_t, std::string>> by_age;
-    for (const auto& [path, entry] : entries)
-        by_age.emplace_back(entry.time, path);
-    std::ranges::sort(by_age);
-    by_age.resize(entries.size() - kMostQuarantined);
-    for (const auto& [time, path] : by_age)
-        entries.erase(path);
 }
 
 std::string signature_of(const struct stat& status) {
@@ -155,8 +78,13 @@ Result<UniqueFd> lock(const std::string& path) {
     const std::string name = path + ".lock";
     UniqueFd fd(::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!fd) return std::unexpected(os_error(Status::kIo, "cannot open " + name, errno));
-    while (::flock(fd.get(), LOCK_EX) != 0) {
-        if (errno != EINTR) return std::unexpected(os_error(Status::kIo, "cannot lock " + name, errno));
+    const auto deadline = std::chrono::steady_clock::now() + kLockWait;
+    while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+        const int failed = errno;
+        if ((failed != EINTR && failed != EWOULDBLOCK) || std::chrono::steady_clock::now() > deadline) {
+            return std::unexpected(os_error(Status::kIo, "cannot lock " + name, failed));
+        }
+        std::this_thread::sleep_for(kLockPause);
     }
     return fd;
 }
@@ -189,12 +117,12 @@ Result<QuarantineContent> load_quarantine(const std::string& path) {
                                          std::to_string(::geteuid()) + " that nobody else may write");
     }
     QuarantineContent content;
-    if (status.st_size > kMostBytes) {
+    if (status.st_size > kMostQuarantineBytes) {
         content.damage = "it has " + std::to_string(status.st_size) + " bytes";
     } else {
         auto text = read_all(fd.get(), status.st_size);
         if (!text) return std::unexpected(std::move(text).error());
-        content = parse(*text);
+        content = parse_quarantine(*text);
     }
     content.signature = signature_of(status);
     return content;
@@ -208,9 +136,9 @@ Result<QuarantineContent> update_quarantine(const std::string& path,
     if (!content) return content;
     QuarantineEntries before = content->entries;
     change(content->entries);
-    drop_oldest(content->entries);
     if (content->entries == before && content->damage.empty()) return content;
-    if (auto written = replace(path, write_out(content->entries)); !written) {
+    const std::string text = write_quarantine(content->entries);
+    if (auto written = replace(path, text); !written) {
         return std::unexpected(std::move(written).error());
     }
     content->signature = quarantine_signature(path);

@@ -1,9 +1,10 @@
 // The quarantine's file: JSON lines, one for each sample known to be bad, in the user's cache folder.
 //
-// Read and written by this user's daemons and by speedyctl, any number at once: writers take turns by a lock
-// file and replace the file as a whole, so a reader sees the old one or the new one. Every call blocks on the
-// file system. A file that another user owns or may write is not believed; one that is damaged is kept out
-// as a whole, with the reason. No state: safe from any thread.
+// Text and paths that are no text are in quarantine_lines.h. Read and written by this user's daemons and by
+// speedyctl, any number at once: writers take turns by a lock file and replace the file as a whole, so a
+// reader sees the old one or the new one. Every call blocks on the file system. A file that another user owns
+// or may write is not believed; one that is damaged is kept out as a whole, with the reason. No state: safe
+// from any thread.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +50,8 @@ std::string quarantine_signature(const std::string& path);
 Result<QuarantineContent> load_quarantine(const std::string& path);
 
 // Reads, changes and replaces the file, alone among writers; gives what is in it now. A damaged file begins
-// anew, and `damage` says so. Errors: load_quarantine's, and kIo where it cannot be written.
+// anew, and `damage` says so. Errors: load_quarantine's, and kIo where it cannot be written, or another
+// writer has not let go of it within 3 s.
 Result<QuarantineContent> update_quarantine(const std::string& path,
                                             const std::function<void(QuarantineEntries&)>& change);
 

@@ -2,56 +2,20 @@
 
 import json
 import os
-import subprocess
 
 import pytest
 import test_card
 from PIL import Image
-from support.capi import Client
-from support.daemon import PROGRAMS, wait_for
-from support.specs import id_spec, spec
+from support.daemon import wait_for
+from support.quarantine import PLENTY, control, decoded, file_of, id_job, outcome, remembered
+from support.specs import spec
 
 COUNT = 40
-PLENTY = {"max_failures": 10**6, "max_rate": 1.0}
-
-
-def file_of(daemons):
-    return daemons.folder / "cache" / "speedyloader" / "quarantine"
-
-
-def remembered(daemons):
-    """{path: entry} of what is on disk."""
-    lines = file_of(daemons).read_text().splitlines() if file_of(daemons).exists() else []
-    return {entry["path"]: entry for entry in map(json.loads, lines)}
-
-
-def control(daemons, *arguments):
-    command = [PROGRAMS / "speedyctl", "quarantine", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env=daemons.environment, timeout=60)
-
-
-def outcome(daemon, job):
-    """Everything that a client can see of a stream: its batches byte for byte, and its failures."""
-    with Client(daemon.socket) as client:
-        stream = client.open(job)
-        batches = [[batch.raw(name)[2] for name in ("image", "sample_id", "valid", "label")]
-                   for batch in stream.batches()]
-        report = stream.report()
-        stream.close()
-    return batches, sorted(map(json.dumps, report["failures"])), report["epochs"]
-
-
-def decoded(daemon):
-    return sum(worker["completed"] for worker in daemon.status()["workers"])
 
 
 @pytest.fixture
 def pictures(open_folder):
     return test_card.id_pictures(open_folder, COUNT)
-
-
-def id_job(folder, **options):
-    return id_spec(folder, batch=10, errors={"policy": "placeholder", **PLENTY}, **options)
 
 
 def test_LDR_05_a_poison_sample_kills_no_worker_in_the_next_epoch_or_after_a_restart(daemons, pictures, open_folder):
