@@ -21,9 +21,11 @@ bool is_plain(unsigned char byte) {
     return byte >= 0x20 && byte < 0x7F;
 }
 
-std::string hex(unsigned char byte) {
+void append_hex(std::string& text, std::string_view before, unsigned char byte) {
     constexpr std::string_view kDigits = "0123456789ABCDEF";
-    return {kDigits[byte >> 4], kDigits[byte & 15]};
+    text.append(before);
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
 }
 
 std::optional<std::string> percent_decoded(std::string_view text) {
@@ -147,7 +149,7 @@ std::string percent_encoded(std::string_view path) {
         if (is_plain(value) && byte != '%') {
             text += byte;
         } else {
-            text += "%" + hex(value);
+            append_hex(text, "%", value);
         }
     }
     return text;
@@ -162,9 +164,14 @@ std::string shown(const std::string& path) {
     for (char byte : path) {
         const auto value = static_cast<unsigned char>(byte);
         if (byte == '\'' || byte == '\\') text += '\\';
-        text += is_plain(value) ? std::string(1, byte) : "\\x" + hex(value);
+        if (is_plain(value)) {
+            text += byte;
+        } else {
+            append_hex(text, "\\x", value);
+        }
     }
-    return text + "'";
+    text += '\'';
+    return text;
 }
 
 }  // namespace sl
