@@ -104,7 +104,7 @@ def measure(options):
 
         parts = {f"{back_end}, {'beside' if beside else 'alone'}": lambda _, b=back_end, h=beside: part(b, h)
                  for back_end in BACK_ENDS for beside in (False, True)}
-        results = common.interleave(parts, 4 if options.quick else 9, lambda text: print(text, file=sys.stderr))
+        results = common.interleave(parts, 3 if options.quick else 9, lambda text: print(text, file=sys.stderr))
     rates = {name: common.column(found, RATE) for name, found in results.items()}
     figures = {f"{b}_ratio": statistics.median(beside / alone for alone, beside in
                                                zip(rates[f"{b}, alone"], rates[f"{b}, beside"]))
