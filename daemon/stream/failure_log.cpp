@@ -5,6 +5,8 @@
 
 #include <chrono>
 
+#include "daemon/quarantine/quarantine_lines.h"
+
 namespace sl {
 
 namespace {
@@ -30,7 +32,7 @@ void FailureLog::failed(const std::string& dataset, const std::string& path, con
         ++found->second;
         return;
     }
-    spdlog::warn("{}: {}: {}", path, to_string(error.kind), error.message);
+    spdlog::warn("{}: {}: {}", shown(path), to_string(error.kind), error.message);
     loop_.after(kBurst, [this, burst = found->first] {
         if (auto ended = more_.extract(burst)) tell(burst, ended.mapped());
     });
@@ -38,7 +40,7 @@ void FailureLog::failed(const std::string& dataset, const std::string& path, con
 
 void FailureLog::tell(const Burst& burst, std::uint64_t more) {
     if (more == 0) return;
-    spdlog::warn("{}: {} more samples failed with {}", burst.first, more, to_string(burst.second));
+    spdlog::warn("{}: {} more samples failed with {}", shown(burst.first), more, to_string(burst.second));
 }
 
 }  // namespace sl

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <csignal>
 
+#include "daemon/quarantine/quarantine_lines.h"
 #include "daemon/stream/conductor.h"
 
 namespace sl {
@@ -31,7 +32,7 @@ void count_decoded(sl_shm_stats& stats, const Task& task, Lane actual_lane) {
 
 // For a sample that has ended so many workers that it is not tried again.
 SampleError lost_error(const Task& task, const LostJob& lost) {
-    spdlog::warn("{} has ended its worker {} times (last by {} {}): given up", task.path,
+    spdlog::warn("{} has ended its worker {} times (last by {} {}): given up", shown(task.path),
                  task.crashes + task.kills, lost.timed_out ? "hanging, signal" : "signal", lost.signal);
     if (lost.timed_out) {
         return {SampleErrorKind::kTimeout,

@@ -30,11 +30,11 @@ def pictures(open_folder):
     return test_card.id_pictures(open_folder, COUNT)
 
 
-def bad_file(folder, name):
-    """A picture beside the others that is none, as bytes."""
-    path = os.path.join(os.fsencode(os.path.dirname(folder)), name)
+def bad_file(beside, name, content=b"no picture"):
+    """The path, as bytes, of a sample that fails."""
+    path = os.path.join(os.fsencode(os.path.dirname(beside)), name)
     with open(path, "wb") as file:
-        file.write(b"no picture")
+        file.write(content)
     return path
 
 
@@ -64,6 +64,18 @@ def test_any_path_is_remembered_listed_and_forgiven(daemons, pictures, open_fold
     assert remembered(daemons) == {}
     assert outcome(daemon, id_job(open_folder)) == first
     assert decoded(daemon) == 2 * COUNT + 1
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
+def test_any_path_is_one_line_of_the_log(daemons, pictures, open_folder, name):
+    bad_file(pictures[0], name, b"SL-TEST-ABORT")
+    daemon = daemons.start()
+    assert '"poison"' in outcome(daemon, id_job(open_folder))[1][0]
+    daemon.stop()
+    log = daemon.log_file.read_bytes()
+    told = [line for line in log.splitlines() if b"has ended its worker" in line]
+    assert len(told) == 1 and os.fsencode(os.path.dirname(pictures[0])) in told[0]
+    assert b"\x1b[31mred" not in log and b"\x07" not in log
 
 
 def test_a_path_as_long_as_they_get_is_remembered(daemons, pictures, open_folder):
