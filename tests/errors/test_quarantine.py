@@ -181,7 +181,7 @@ def test_the_file_keeps_ten_thousand_entries_and_the_oldest_make_room(daemons, p
     pictures[7].write_bytes(b"no picture")
     daemon = daemons.start()
     outcome(daemon, id_job(open_folder))
-    daemon.stop()
+    wait_for(lambda: str(pictures[7]) in remembered(daemons), 30, "the entry")
     kept = remembered(daemons)
     assert len(kept) == 10_000
     assert str(pictures[7]) in kept and "/old/00000" not in kept and "/old/00001" in kept
