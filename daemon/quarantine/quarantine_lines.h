@@ -26,7 +26,8 @@ std::string write_quarantine(QuarantineEntries& entries);
 bool is_utf8(const std::string& path);
 std::string percent_encoded(std::string_view path);
 
-// For one line of a terminal or a log: as it is, or in the shell's $'...' where a byte might do something there.
+// For one line of a terminal or a log: as it is, or in the shell's $'...' where a byte might do something
+// there.
 std::string shown(const std::string& path);
 
 }  // namespace sl
