@@ -7,7 +7,8 @@ daemon, each round beginning with another. Each batch is checked to be the one t
 
 Caveat: an opening scans the folder as far as the daemon has to, and that is most of the time shown; `scan` is
 the opening of the same folder for its first sample alone, as its own row. `round_trip_ns` is the plan's
-arithmetic alone: position -> id -> position among 1,000,000,000 samples (bench/round_trip.cpp).
+arithmetic alone: position -> id -> position among 1,000,000,000 samples (bench/round_trip.cpp), and
+`mix_round_trip_ns` that of a mix of four parts.
 """
 
 import json
@@ -74,7 +75,7 @@ def positions(client, job, epoch=3):
 
 
 def round_trip(rounds):
-    return [common.last_json(common.run_program([common.BUILD / "bin" / "sl_bench_round_trip"]).stdout)["ns"]
+    return [common.last_json(common.run_program([common.BUILD / "bin" / "sl_bench_round_trip"]).stdout)
             for _ in range(rounds)]
 
 
@@ -95,9 +96,11 @@ def measure(options):
             parts["scan"] = lambda _: first_batch(client, one, None, 0, 0)
             results = common.interleave(parts, rounds, lambda text: print(text, file=sys.stderr))
     rows = [(name, {FIRST: found}) for name, found in results.items()]
-    rows.append(("round trip at 10^9", {TRIP: trips}))
+    one_folder, mixed = ([trip[key] for trip in trips] for key in ("ns", "mix_ns"))
+    rows += [("round trip at 10^9", {TRIP: one_folder}), ("the same, four parts mixed", {TRIP: mixed})]
     figures = {f"resume_{short}_s": statistics.median(results[name]) for name, short in
                (("start", "start"), ("1 percent", "1pct"), ("50 percent", "50pct"), ("99 percent", "99pct"))}
-    figures |= {"scan_s": statistics.median(results["scan"]), "round_trip_ns": statistics.median(trips)}
+    figures |= {"scan_s": statistics.median(results["scan"]), "round_trip_ns": statistics.median(one_folder),
+                "mix_round_trip_ns": statistics.median(mixed)}
     return common.Report(rows, figures, [f"{count:,} samples, batches of 64, two workers"],
                          (FIRST, dict(results)))

@@ -48,11 +48,15 @@ void change(nlohmann::json& spec, const char* section, const char* key, const st
     if (part.is_null() || part.is_object()) part[key] = *value;
 }
 
-void make_path_absolute(nlohmann::json& spec) {
-    auto dataset = spec.find("dataset");
-    if (dataset == spec.end() || !dataset->is_object()) return;
-    auto path = dataset->find("path");
-    if (path == dataset->end() || !path->is_string()) return;
+// Of a folder, and of each part of a mix.
+void make_paths_absolute(nlohmann::json& dataset) {
+    if (!dataset.is_object()) return;
+    if (auto parts = dataset.find("parts"); parts != dataset.end() && parts->is_array()) {
+        for (nlohmann::json& part : *parts)
+            make_paths_absolute(part);
+    }
+    auto path = dataset.find("path");
+    if (path == dataset.end() || !path->is_string()) return;
     std::error_code error;
     fs::path absolute = fs::absolute(path->get<std::string>(), error);
     if (!error) *path = absolute.lexically_normal().string();
@@ -93,7 +97,7 @@ Outcome<nlohmann::json> make_spec(const std::string& source, const SpecChanges& 
     if (changes.profile) spec["profile"] = *changes.profile;
     change(spec, "order", "seed", changes.seed);
     change(spec, "order", "policy", changes.policy);
-    make_path_absolute(spec);
+    if (auto dataset = spec.find("dataset"); dataset != spec.end()) make_paths_absolute(*dataset);
     return spec;
 }
 

@@ -73,9 +73,9 @@ Result<std::string> ask(const std::string& program, int file) {
 Result<PictureSize> first_picture_size(const std::string& worker_program, const Dataset& dataset) {
     std::string path;
     std::string reason;
-    const Selection& selection = dataset.selection();
-    for (std::uint64_t index = 0; index < std::min(selection.size(), kTries); ++index) {
-        dataset.path(selection.id_at(index), path);
+    const Sequence in_order = dataset.sequence(0, 0, false);
+    for (std::uint64_t position = 0; position < std::min(in_order.size(), kTries); ++position) {
+        dataset.path(in_order.id_at(position), path);
         UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
         if (!file) {
             reason = std::strerror(errno);

@@ -70,17 +70,32 @@ Result<ScanQueue::Made> ScanQueue::guarded(Job& job) const {
     }
 }
 
+// An error of a folder's scan says which part of a mix that is; later ones, when none is missing, are of all.
+void ScanQueue::Request::refuse(std::size_t folder, const Error& error) {
+    Error told = error;
+    if (spec.kind == DatasetKind::kMix && missing > 0)
+        told.message = "dataset.parts[" + std::to_string(folder) + "]: " + told.message;
+    answer(std::unexpected(std::move(told)));
+}
+
 void ScanQueue::scan(const Spec& spec, std::weak_ptr<const void> asker, Done done) {
-    job_for(spec).askers.push_back({spec, std::move(asker), std::move(done)});
+    auto request = std::make_shared<Request>();
+    request->spec = spec;
+    request->asker = std::move(asker);
+    request->done = std::move(done);
+    request->folders.resize(spec.parts.size());
+    request->missing = spec.parts.size();
+    for (std::size_t folder = 0; folder < spec.parts.size(); ++folder)
+        job_for(spec.parts[folder].path).askers.push_back({request, folder});
     start_waiting();
 }
 
-ScanQueue::Job& ScanQueue::job_for(const Spec& spec) {
+ScanQueue::Job& ScanQueue::job_for(const std::string& path) {
     for (Job& job : waiting_) {
-        if (!job.dataset && job.path == spec.path) return job;
+        if (!job.dataset && job.path == path) return job;
     }
     Job& added = waiting_.emplace_back();
-    added.path = spec.path;
+    added.path = path;
     return added;
 }
 
@@ -100,7 +115,7 @@ void ScanQueue::start_waiting() {
         running_.splice(running_.end(), waiting_, next);
         Job& job = running_.back();
         if (auto known = known_.find(job.path); known != known_.end()) job.known = known->second.lock();
-        std::erase_if(job.askers, [](const Asker& asker) { return asker.alive.expired(); });
+        std::erase_if(job.askers, [](const Asker& asker) { return !asker.request->wanted(); });
         if (job.askers.empty()) {
             running_.pop_back();
             continue;
@@ -112,9 +127,9 @@ void ScanQueue::start_waiting() {
                 ring(event_.get());
             });
         } catch (const std::system_error& error) {
-            std::list<Asker> askers = std::move(job.askers);
+            const std::list<Asker> askers = std::move(job.askers);
             running_.pop_back();
-            refuse(std::move(askers),
+            refuse(askers,
                    os_error(Status::kNoMemory, "cannot start a thread for a scan", error.code().value()));
         }
     }
@@ -140,44 +155,44 @@ void ScanQueue::deliver() {
 // the file to look at.
 void ScanQueue::remember(const Job& job) {
     if (job.dataset || !*job.made) return;
-    const FolderSource& folder = (*job.made)->dataset->folder();
+    const FolderSource& folder = (*job.made)->dataset->parts().front().folder;
     ++(folder.manifest_use().used ? recalled_ : made_);
     std::erase_if(known_, [](const auto& entry) { return entry.second.expired(); });
     known_[job.path] = folder.manifest();
 }
 
 void ScanQueue::answer(Job& job) {
-    if (!*job.made) return refuse(std::move(job.askers), job.made->error());
+    if (!*job.made) return refuse(job.askers, job.made->error());
     const Made& made = **job.made;
-    while (!job.askers.empty()) {
-        std::list<Asker> one;
-        one.splice(one.end(), job.askers, job.askers.begin());
-        Asker& asker = one.front();
-        if (asker.alive.expired()) continue;
-        if (job.dataset) {
-            asker.spec.pipeline.width = made.size.width;
-            asker.spec.pipeline.height = made.size.height;
-            asker.done(Scanned{made.dataset, asker.spec});
-            continue;
-        }
-        auto part = Dataset::part(made.dataset, asker.spec.subset);
-        if (!part) {
-            refuse(std::move(one), part.error());
-        } else if (has_fixed_size(asker.spec.pipeline)) {
-            asker.done(Scanned{std::move(*part), asker.spec});
+    for (const Asker& asker : job.askers) {
+        Request& request = *asker.request;
+        if (!job.dataset) {
+            gather(asker, made.dataset);
         } else {
-            Job& look = waiting_.emplace_back();
-            look.path = job.path;
-            look.dataset = std::move(*part);
-            look.askers = std::move(one);
+            request.spec.pipeline.width = made.size.width;
+            request.spec.pipeline.height = made.size.height;
+            request.answer(Scanned{made.dataset, request.spec});
         }
     }
 }
 
-void ScanQueue::refuse(std::list<Asker> askers, const Error& error) {
-    for (Asker& asker : askers) {
-        if (!asker.alive.expired()) asker.done(std::unexpected(error));
-    }
+void ScanQueue::gather(const Asker& asker, const std::shared_ptr<const Dataset>& folder) {
+    Request& request = *asker.request;
+    request.folders[asker.folder] = folder;
+    if (--request.missing > 0 || !request.wanted()) return;
+    auto dataset = Dataset::compose(request.spec, request.folders);
+    if (!dataset) return request.answer(std::unexpected(std::move(dataset).error()));
+    if (has_fixed_size(request.spec.pipeline))
+        return request.answer(Scanned{std::move(*dataset), request.spec});
+    Job& look = waiting_.emplace_back();
+    look.path = dataset_name(request.spec);
+    look.dataset = std::move(*dataset);
+    look.askers.push_back({asker.request});
+}
+
+void ScanQueue::refuse(const std::list<Asker>& askers, const Error& error) {
+    for (const Asker& asker : askers)
+        asker.request->refuse(asker.folder, error);
 }
 
 std::vector<ScanStatus> ScanQueue::status() const {

@@ -6,7 +6,8 @@
 // meanwhile may be missing from it. What it made is shared as long as somebody has it. The result comes back
 // to the loop's thread. A scan whose askers have all gone is not begun, or its result dropped. Destroying the
 // queue drops those that wait and waits for those under way. A thread that cannot be made and memory that
-// runs out are the scan's error.
+// runs out are the scan's error. A mix asks for each of its folders, as if they were several; it is answered
+// when all are there, or with the first error.
 #pragma once
 
 #include <atomic>
@@ -18,6 +19,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "daemon/broker/picture_size.h"
@@ -58,10 +60,23 @@ class ScanQueue {
 
   private:
     ScanQueue(EventLoop& loop, Options options) : loop_(loop), options_(std::move(options)) {}
-    struct Asker {
+    // One call of scan(), until it is answered.
+    struct Request {
         Spec spec;
-        std::weak_ptr<const void> alive;
-        Done done;
+        std::weak_ptr<const void> asker;
+        Done done;  // empty once called
+        std::vector<std::shared_ptr<const Dataset>> folders;
+        std::size_t missing = 0;  // of them
+        [[nodiscard]] bool wanted() const { return done && !asker.expired(); }
+        void answer(Found found) {
+            if (wanted()) std::exchange(done, nullptr)(std::move(found));
+        }
+        void refuse(std::size_t folder, const Error& error);
+    };
+    // What a request waits for: the folder of that number.
+    struct Asker {
+        std::shared_ptr<Request> request;
+        std::size_t folder = 0;
     };
     // What a job's thread makes; a dataset, or with one given, the size of its first picture.
     struct Made {
@@ -78,7 +93,7 @@ class ScanQueue {
         std::optional<Result<Made>> made;    // written by the thread, before `finished`
         std::atomic<bool> finished = false;  // release by the thread, acquire by the loop's
     };
-    Job& job_for(const Spec& spec);
+    Job& job_for(const std::string& path);
     [[nodiscard]] bool is_being_scanned(const std::string& path) const;
     [[nodiscard]] std::list<Job>::iterator next_to_start();
     [[nodiscard]] Result<Made> work(Job& job) const;
@@ -87,7 +102,8 @@ class ScanQueue {
     void deliver();
     void remember(const Job& job);
     void answer(Job& job);
-    static void refuse(std::list<Asker> askers, const Error& error);
+    void gather(const Asker& asker, const std::shared_ptr<const Dataset>& folder);
+    static void refuse(const std::list<Asker>& askers, const Error& error);
 
     EventLoop& loop_;
     const Options options_;

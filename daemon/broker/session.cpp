@@ -180,7 +180,9 @@ bool Session::on_open(const Packet& packet) {
         spec->batch.size = 1;
         spec->order_policy = OrderPolicy::kReady;
     }
-    if (auto absolute = absolute_path(spec->path)) spec->path = *absolute;
+    for (FolderSpec& part : spec->parts) {
+        if (auto absolute = absolute_path(part.path)) part.path = *absolute;
+    }
     // A scan may take long: the reply comes when it is done, if the session is still there.
     ++opening_;
     context_.scans.scan(*spec, alive_, [this, request, wish](ScanQueue::Found found) {

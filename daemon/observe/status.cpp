@@ -42,7 +42,7 @@ Json lane_json(const sl_shm_stats& stats) {
 Json stream_json(const Stream& stream) {
     const sl_shm_stats& stats = stream.ring().stats();
     return {{"id", stream.id()},
-            {"dataset", stream.spec().path},
+            {"dataset", dataset_name(stream.spec())},
             {"samples_in_dataset", stream.dataset().size()},
             {"policy", stream.spec().order_policy == OrderPolicy::kStrict ? "strict" : "ready"},
             {"batch_size", stream.spec().batch.size},
@@ -110,6 +110,26 @@ Json manifest_json(const ManifestUse& use) {
     return {{"used", use.used}, {"kept", use.kept}, {"path", use.path}, {"note", use.note}};
 }
 
+// What the scan of a folder left out, and its manifest.
+Json folder_json(const FolderSource& folder) {
+    return {{"skipped_files", scan_json(folder.report())},
+            {"manifest", manifest_json(folder.manifest_use())}};
+}
+
+Json parts_json(const Stream& stream) {
+    Json parts = Json::array();
+    for (const Dataset::Part& part : stream.dataset().parts()) {
+        Json json = {{"path", stream.spec().parts[parts.size()].path},
+                     {"first_id", part.first_id},
+                     {"samples_in_folder", part.folder.size()},
+                     {"selected", part.selection->size()},
+                     {"samples", part.samples}};
+        json.update(folder_json(part.folder));
+        parts.push_back(std::move(json));
+    }
+    return parts;
+}
+
 }  // namespace
 
 std::string status_json(const DaemonStatus& daemon, const Conductor& conductor) {
@@ -171,16 +191,19 @@ std::string report_json(const Stream& stream) {
         if (failures.size() == kFailuresShown) break;
         failures.push_back(failure_json(failure));
     }
-    const FolderSource& folder = stream.dataset().folder();
-    Json json = {{"samples", stream.dataset().selection().size()},
-                 {"classes", folder.classes()},
-                 {"fingerprint", stream.dataset().fingerprint()},
+    const Dataset& dataset = stream.dataset();
+    Json json = {{"samples", dataset.samples()},
+                 {"classes", dataset.classes()},
+                 {"fingerprint", dataset.fingerprint()},
                  {"epochs", epochs},
                  {"failure_count", stream.ledger().failure_count()},
-                 {"failures", failures},
-                 {"skipped_files", scan_json(folder.report())},
-                 {"manifest", manifest_json(folder.manifest_use())},
-                 {"stats", stream_json(stream)}};
+                 {"failures", failures}};
+    if (dataset.is_mix()) {
+        json["parts"] = parts_json(stream);
+    } else {
+        json.update(folder_json(dataset.parts().front().folder));
+    }
+    json["stats"] = stream_json(stream);
     return dump(json);
 }
 

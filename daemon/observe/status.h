@@ -42,7 +42,7 @@ struct DaemonStatus {
 // The whole daemon: reader back end, workers, memory, sessions, streams, scans, CPU seconds.
 std::string status_json(const DaemonStatus& daemon, const Conductor& conductor);
 
-// One stream: an account per epoch, each failure with its reason, what the scan left out.
+// One stream: an account per epoch, each failure with its reason, what the scan of each folder left out.
 std::string report_json(const Stream& stream);
 
 }  // namespace sl

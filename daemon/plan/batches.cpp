@@ -11,8 +11,8 @@ std::string counted(std::uint64_t n, const char* one, const char* many) {
     return std::to_string(n) + " " + (n == 1 ? one : many);
 }
 
-Result<void> check_rules(const Order& order, const BatchRules& rules) {
-    if (order.size() > kMaxSamples) return fail(Status::kInvalidArgument, "more than 2^63 samples");
+Result<void> check_rules(const Sequence& sequence, const BatchRules& rules) {
+    if (sequence.size() > kMaxSamples) return fail(Status::kInvalidArgument, "more than 2^63 samples");
     if (rules.size == 0 || rules.size > kMaxBatchSize) {
         return fail(Status::kInvalidArgument, "batch.size must be 1 to " + std::to_string(kMaxBatchSize));
     }
@@ -40,17 +40,17 @@ Result<void> check_not_empty(std::uint64_t batches, std::uint64_t n, const Batch
 
 }  // namespace
 
-Result<BatchPlan> BatchPlan::make(const Order& order, const BatchRules& rules) {
-    if (auto checked = check_rules(order, rules); !checked) return std::unexpected(checked.error());
-    BatchPlan plan(order, rules);
-    if (auto checked = check_not_empty(plan.batches(), order.size(), rules); !checked) {
+Result<BatchPlan> BatchPlan::make(const Sequence& sequence, const BatchRules& rules) {
+    if (auto checked = check_rules(sequence, rules); !checked) return std::unexpected(checked.error());
+    BatchPlan plan(sequence, rules);
+    if (auto checked = check_not_empty(plan.batches(), sequence.size(), rules); !checked) {
         return std::unexpected(checked.error());
     }
     return plan;
 }
 
-BatchPlan::BatchPlan(const Order& order, const BatchRules& rules) : order_(order), rules_(rules) {
-    const std::uint64_t n = order.size();
+BatchPlan::BatchPlan(const Sequence& sequence, const BatchRules& rules) : sequence_(sequence), rules_(rules) {
+    const std::uint64_t n = sequence.size();
     const std::uint64_t world = rules.world_size;
     global_size_ = rules.size * world;
     full_ = n / global_size_;
@@ -78,7 +78,7 @@ std::uint32_t BatchPlan::members(std::uint64_t batch) const {
 }
 
 Member BatchPlan::at(std::uint64_t position, bool valid, bool repeat) const {
-    return {.position = position, .id = order_.id_at(position), .valid = valid, .repeat = repeat};
+    return {.position = position, .id = sequence_.id_at(position), .valid = valid, .repeat = repeat};
 }
 
 Member BatchPlan::member(std::uint64_t batch, std::uint32_t i) const {
@@ -87,7 +87,7 @@ Member BatchPlan::member(std::uint64_t batch, std::uint32_t i) const {
 }
 
 Member BatchPlan::tail_member(std::uint32_t i) const {
-    const std::uint64_t n = order_.size();
+    const std::uint64_t n = sequence_.size();
     const std::uint64_t rank = rules_.rank;
     const std::uint64_t own = tail_base_ + (rank < tail_extra_ ? 1 : 0);
     if (i < own) {
@@ -101,7 +101,7 @@ Member BatchPlan::tail_member(std::uint32_t i) const {
 
 std::optional<Member> BatchPlan::substitute(std::uint64_t batch, std::uint32_t i, std::uint64_t k) const {
     if (i >= members(batch)) return std::nullopt;
-    const std::uint64_t n = order_.size();
+    const std::uint64_t n = sequence_.size();
     const std::uint64_t start = first_position(batch);
     // The positions that are free for this batch: `available` of them from `from` on, in circular order.
     std::uint64_t from = start + global_size_;

@@ -1,8 +1,8 @@
 // Batch membership: which samples make up batch b of one rank's epoch, known before any byte is read.
 //
-// Used by the scheduler and the assembler. Pure functions of (order, rules): a plan is an immutable value of
-// a few hundred bytes, any thread may use it, and nothing here allocates or fails after make(). Positions are
-// places in the epoch's order; Order turns them into sample ids.
+// Used by the scheduler and the assembler. Pure functions of (sequence, rules): a plan is an immutable value
+// of a few hundred bytes, any thread may use it, and nothing here allocates or fails after make(). Positions
+// are places in the epoch's sequence, which turns them into sample ids.
 //
 // n samples, B = batch size, W = world size, g = B x W the global batch. Global batch b covers the positions
 // [b x g, (b + 1) x g), and rank r takes the B positions from b x g + r x B: so the same global batches come
@@ -26,7 +26,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "daemon/plan/order.h"
+#include "daemon/plan/sequence.h"
 #include "shm/error.h"
 
 namespace sl {
@@ -58,7 +58,7 @@ class BatchPlan {
   public:
     // kInvalidArgument for rules out of range; kSpec, with the numbers, if the epoch would have no batch
     // although there are samples, or too few for `drop`.
-    static Result<BatchPlan> make(const Order& order, const BatchRules& rules);
+    static Result<BatchPlan> make(const Sequence& sequence, const BatchRules& rules);
 
     // Batches of this epoch, the same on every rank.
     [[nodiscard]] std::uint64_t batches() const { return full_ + (tail_members_ > 0 ? 1 : 0); }
@@ -82,16 +82,16 @@ class BatchPlan {
     [[nodiscard]] std::optional<Member> substitute(std::uint64_t batch, std::uint32_t i,
                                                    std::uint64_t k) const;
 
-    [[nodiscard]] const Order& order() const { return order_; }
+    [[nodiscard]] const Sequence& sequence() const { return sequence_; }
     [[nodiscard]] const BatchRules& rules() const { return rules_; }
 
   private:
-    BatchPlan(const Order& order, const BatchRules& rules);
+    BatchPlan(const Sequence& sequence, const BatchRules& rules);
 
     [[nodiscard]] Member at(std::uint64_t position, bool valid, bool repeat) const;
     [[nodiscard]] Member tail_member(std::uint32_t i) const;
 
-    Order order_;
+    Sequence sequence_;
     BatchRules rules_;
     std::uint64_t global_size_ = 0;
     std::uint64_t full_ = 0;  // global batches before the tail

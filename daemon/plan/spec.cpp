@@ -1,92 +1,16 @@
 // Parses a spec; see spec.h. Pure, any thread; every failure is an Error with one sentence.
 #include "daemon/plan/spec.h"
 
-#include <algorithm>
 #include <array>
 
 #include "daemon/plan/random.h"
+#include "daemon/plan/spec_dataset.h"
 #include "daemon/plan/spec_pipeline.h"
 
 namespace sl {
 namespace {
 
-constexpr std::uint64_t kLargestMaxPixels = 1ULL << 31;
 constexpr std::uint64_t kLargestCount = 1ULL << 53;  // every JSON reader keeps whole numbers up to here
-
-DatasetKind read_kind(Section& section, Problem& problem) {
-    const Json* value = section.find("kind");
-    if (value != nullptr && value->is_string()) {
-        for (const std::string_view later : kLaterDatasetKinds) {
-            if (value->get_ref<const std::string&>() != later) continue;
-            problem.report(Status::kUnsupported,
-                           "dataset.kind " + describe(*value) + " is not built yet; built: image_folder");
-        }
-    }
-    return section.choice("kind", kDatasetKinds);
-}
-
-void read_fraction(Section& section, Subset& subset) {
-    const Json& value = *section.find("fraction");
-    subset.kind = SubsetKind::kFraction;
-    if (value.is_number()) subset.fraction = value.get<double>();
-    if (value.is_number() && subset.fraction > 0 && subset.fraction <= 1) return;
-    section.report("fraction", value, "a number above 0 and at most 1");
-}
-
-void read_ids(Section& section, Subset& subset, Problem& problem) {
-    const Json& value = *section.find("ids");
-    subset.kind = SubsetKind::kIds;
-    const bool fits = value.is_array() && !value.empty() &&
-                      std::ranges::all_of(value, [](const Json& id) { return id.is_number_unsigned(); });
-    if (!fits) return section.report("ids", value, "an array of sample ids, at least one");
-    subset.ids = value.get<std::vector<std::uint64_t>>();
-    std::ranges::sort(subset.ids);
-    const auto twice = std::ranges::adjacent_find(subset.ids);
-    if (twice == subset.ids.end()) return;
-    problem.report("dataset.subset.ids has " + std::to_string(*twice) + " twice, allowed: each id once");
-}
-
-void read_labels(Section& section, Subset& subset) {
-    const Json& value = *section.find("labels");
-    subset.kind = SubsetKind::kLabels;
-    const bool fits = value.is_array() && !value.empty() && std::ranges::all_of(value, [](const Json& label) {
-                          return label.is_number_unsigned() || label.is_string();
-                      });
-    if (!fits) return section.report("labels", value, "an array of class names or labels, at least one");
-    for (const Json& label : value) {
-        if (label.is_string()) {
-            subset.labels.emplace_back(label.get<std::string>());
-        } else {
-            subset.labels.emplace_back(label.get<std::uint64_t>());
-        }
-    }
-}
-
-Subset read_subset(const Json* value, Problem& problem) {
-    static constexpr std::array<std::string_view, 3> kKeys{"fraction", "ids", "labels"};
-    Subset subset;
-    if (value == nullptr) return subset;
-    Section section(value, "dataset.subset", kKeys, problem);
-    if (value->is_object() && value->size() != 1) {
-        problem.report("dataset.subset has " + std::to_string(value->size()) + " keys, allowed: one of " +
-                       join(kKeys));
-    }
-    if (problem.error()) return subset;
-    if (section.find("fraction") != nullptr) read_fraction(section, subset);
-    if (section.find("ids") != nullptr) read_ids(section, subset, problem);
-    if (section.find("labels") != nullptr) read_labels(section, subset);
-    return subset;
-}
-
-void read_dataset(const Json* value, Spec& spec, Problem& problem) {
-    static constexpr std::array<std::string_view, 4> kKeys{"kind", "path", "max_pixels", "subset"};
-    if (value == nullptr) return problem.report("dataset is missing");
-    Section section(value, "dataset", kKeys, problem);
-    spec.kind = read_kind(section, problem);
-    spec.path = section.text("path");
-    spec.pipeline.max_pixels = section.whole("max_pixels", spec.pipeline.max_pixels, 1, kLargestMaxPixels);
-    spec.subset = read_subset(section.find("subset"), problem);
-}
 
 void read_output(const Json* value, Spec& spec, Problem& problem) {
     static constexpr std::array<std::string_view, 2> kKeys{"dtype", "layout"};

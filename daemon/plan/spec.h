@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "daemon/plan/batches.h"
 #include "daemon/plan/pipeline.h"
@@ -17,15 +18,22 @@
 
 namespace sl {
 
-enum class DatasetKind : std::uint32_t { kImageFolder = 0 };
+enum class DatasetKind : std::uint32_t { kImageFolder = 0, kMix = 1 };
 enum class OrderPolicy : std::uint32_t { kStrict = 0, kReady = 1 };
 enum class ErrorPolicy : std::uint32_t { kRefill = 0, kPlaceholder = 1, kFail = 2 };
 enum class Share : std::uint32_t { kAuto = 0, kPrivate = 1 };
 
-struct Spec {
-    DatasetKind kind = DatasetKind::kImageFolder;
+// A folder, and what is wanted of it.
+struct FolderSpec {
     std::string path;  // as the client wrote it
     Subset subset;
+    bool operator==(const FolderSpec&) const = default;
+};
+
+struct Spec {
+    DatasetKind kind = DatasetKind::kImageFolder;
+    std::vector<FolderSpec> parts = std::vector<FolderSpec>(1);  // of a mix; else the one folder
+    std::vector<double> weights;                                 // of a mix: one a part, or none
 
     // Includes `profile` and `dataset.max_pixels`. With no op that sets a size, height and width are 0, and
     // the daemon sets them to its first picture's (see draws.h, has_fixed_size).
@@ -58,5 +66,8 @@ Result<Spec> parse_spec(std::string_view json);
 // The whole document with every key filled in, on one line, keys always in the same order: two specs are
 // equal if and only if their documents are. parse_spec(to_json(s)) == s.
 std::string to_json(const Spec& spec);
+
+// What people call the dataset: its folder, or those of its parts.
+std::string dataset_name(const Spec& spec);
 
 }  // namespace sl

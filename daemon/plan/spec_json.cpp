@@ -73,14 +73,48 @@ Json subset_json(const Subset& subset) {
     return out;
 }
 
+void add_subset(Json& out, const Subset& subset) {
+    if (subset.kind != SubsetKind::kWhole) out["subset"] = subset_json(subset);
+}
+
+Json folder_json(const FolderSpec& folder) {
+    Json out;
+    out["kind"] = word(name_of(kDatasetKinds, DatasetKind::kImageFolder));
+    out["path"] = folder.path;
+    return out;
+}
+
+Json dataset_json(const Spec& spec) {
+    if (spec.kind == DatasetKind::kImageFolder) {
+        Json out = folder_json(spec.parts.front());
+        out["max_pixels"] = spec.pipeline.max_pixels;
+        add_subset(out, spec.parts.front().subset);
+        return out;
+    }
+    Json out;
+    out["kind"] = word(name_of(kDatasetKinds, spec.kind));
+    out["parts"] = Json::array();
+    for (const FolderSpec& part : spec.parts) {
+        out["parts"].push_back(folder_json(part));
+        add_subset(out["parts"].back(), part.subset);
+    }
+    if (!spec.weights.empty()) out["weights"] = spec.weights;
+    out["max_pixels"] = spec.pipeline.max_pixels;
+    return out;
+}
+
 }  // namespace
+
+std::string dataset_name(const Spec& spec) {
+    std::string name;
+    for (const FolderSpec& part : spec.parts)
+        name += (name.empty() ? "" : " + ") + part.path;
+    return name;
+}
 
 std::string to_json(const Spec& spec) {
     Json out;
-    out["dataset"]["kind"] = word(name_of(kDatasetKinds, spec.kind));
-    out["dataset"]["path"] = spec.path;
-    out["dataset"]["max_pixels"] = spec.pipeline.max_pixels;
-    if (spec.subset.kind != SubsetKind::kWhole) out["dataset"]["subset"] = subset_json(spec.subset);
+    out["dataset"] = dataset_json(spec);
     out["pipeline"] = Json::array();
     for (std::uint32_t i = 0; i < spec.pipeline.op_count; ++i) {
         out["pipeline"].push_back(op_json(spec.pipeline.ops[i], spec.pipeline));

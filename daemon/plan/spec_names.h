@@ -13,7 +13,8 @@ struct Named {
     T value;
 };
 
-inline constexpr Named<DatasetKind> kDatasetKinds[] = {{"image_folder", DatasetKind::kImageFolder}};
+inline constexpr Named<DatasetKind> kDatasetKinds[] = {{"image_folder", DatasetKind::kImageFolder},
+                                                       {"mix", DatasetKind::kMix}};
 // Lawful words that no source serves yet.
 inline constexpr std::string_view kLaterDatasetKinds[] = {"file_list", "webdataset", "npy",  "nifti",
                                                           "audio",     "tokens",     "table"};

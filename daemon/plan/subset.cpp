@@ -13,18 +13,18 @@ namespace {
 
 using Wide = unsigned __int128;
 
-std::uint64_t fold(std::uint64_t hash, std::uint64_t number) {
-    for (int shift = 0; shift < 64; shift += 8)
-        hash = (hash ^ ((number >> shift) & 0xff)) * 0x100000001b3U;
-    return hash;
-}
-
 std::string shortest(double v) {
     std::array<char, 32> text{};
     return {text.data(), std::to_chars(text.data(), text.data() + text.size(), v).ptr};
 }
 
 }  // namespace
+
+std::uint64_t fold(std::uint64_t hash, std::uint64_t number) {
+    for (int shift = 0; shift < 64; shift += 8)
+        hash = (hash ^ ((number >> shift) & 0xff)) * 0x100000001b3U;
+    return hash;
+}
 
 Selection::Selection(std::uint64_t samples) : samples_(samples) {
     add({0, samples});
@@ -36,19 +36,20 @@ void Selection::add(const Run& run) {
     size_ += run.count;
 }
 
-Result<Selection> Selection::of_fraction(std::uint64_t samples, double fraction) {
+Result<Selection> Selection::of_fraction(std::uint64_t samples, double fraction, std::string_view key) {
     const double wanted = std::round(fraction * static_cast<double>(samples));
     if (wanted >= static_cast<double>(samples)) return Selection(samples);
     if (wanted < 1) {
-        return fail(Status::kSpec, "dataset.subset.fraction is " + shortest(fraction) +
+        return fail(Status::kSpec, std::string(key) + ".fraction is " + shortest(fraction) +
                                        ", which is none of " + std::to_string(samples) + " samples");
     }
     return Selection(samples, static_cast<std::uint64_t>(wanted));
 }
 
-Result<Selection> Selection::of_ids(std::uint64_t samples, const std::vector<std::uint64_t>& ids) {
+Result<Selection> Selection::of_ids(std::uint64_t samples, const std::vector<std::uint64_t>& ids,
+                                    std::string_view key) {
     if (!ids.empty() && ids.back() >= samples) {
-        return fail(Status::kSpec, "dataset.subset.ids has " + std::to_string(ids.back()) +
+        return fail(Status::kSpec, std::string(key) + ".ids has " + std::to_string(ids.back()) +
                                        ", allowed: less than the dataset's samples, " +
                                        std::to_string(samples));
     }

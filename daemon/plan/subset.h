@@ -4,12 +4,13 @@
 // puts between the plan and the samples: the plan runs over the indices 0 .. size() - 1, id_at() gives the id
 // in the whole dataset. Ids ascend with the index, so that a stream without shuffle keeps the order of the
 // files. Immutable values, any thread; lookups allocate nothing and cannot fail. A subset that selects
-// nothing, or what is not there, is a kSpec error that names its key.
+// nothing, or what is not there, is a kSpec error that names its key, which is below `key`.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -18,6 +19,9 @@
 namespace sl {
 
 enum class SubsetKind : std::uint32_t { kWhole = 0, kFraction = 1, kIds = 2, kLabels = 3 };
+
+// Where a spec has the subset of a dataset that is no part of a mix.
+inline constexpr std::string_view kSubsetKey = "dataset.subset";
 
 struct Subset {
     using Label = std::variant<std::uint64_t, std::string>;  // a label, or the name of its class
@@ -28,6 +32,10 @@ struct Subset {
     std::vector<Label> labels;       // as the client wrote them
     bool operator==(const Subset&) const = default;
 };
+
+// FNV-1a, 64 bits: the hash with `number` behind it, as 8 little-endian bytes.
+inline constexpr std::uint64_t kFoldBasis = 0xcbf29ce484222325U;
+std::uint64_t fold(std::uint64_t hash, std::uint64_t number);
 
 class Selection {
   public:
@@ -42,13 +50,17 @@ class Selection {
     // The nearest whole number to `fraction` x `samples`, chosen once and for all, whatever the seed: of m
     // equal stretches of the ids one sample each, drawn by a keyed generator. So a fraction takes its share
     // of every class, to within one sample a border, and looking up an id costs one draw.
-    static Result<Selection> of_fraction(std::uint64_t samples, double fraction);
+    static Result<Selection> of_fraction(std::uint64_t samples, double fraction,
+                                         std::string_view key = kSubsetKey);
     // `ids` ascending, each once.
-    static Result<Selection> of_ids(std::uint64_t samples, const std::vector<std::uint64_t>& ids);
+    static Result<Selection> of_ids(std::uint64_t samples, const std::vector<std::uint64_t>& ids,
+                                    std::string_view key = kSubsetKey);
     // Ascending runs below `samples` that do not overlap.
     static Selection of_runs(std::uint64_t samples, const std::vector<Run>& runs);
 
     [[nodiscard]] std::uint64_t size() const { return size_; }
+    // Samples of the dataset that it selects of.
+    [[nodiscard]] std::uint64_t whole() const { return samples_; }
     // For index < size(); the caller keeps that bound.
     [[nodiscard]] std::uint64_t id_at(std::uint64_t index) const;
     // Its inverse; nothing for an id that is not selected.

@@ -207,7 +207,7 @@ void Conductor::after_sleep() {
 
 void Conductor::close_file(Task& task) {
     if (task.fd < 0) return;
-    reader_->close(task.fd, task.stream->dataset().mount());
+    reader_->close(task.fd, task.stream->dataset().mount(task.sample_id));
     task.fd = -1;
     --files_held_;
 }

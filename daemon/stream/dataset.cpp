@@ -18,26 +18,28 @@ std::string some_of(const std::vector<std::string>& names) {
     return names.size() > kShown ? text + ", ..." : text;
 }
 
-Result<std::uint64_t> label_of(const FolderSource& folder, const Subset::Label& wanted) {
+Result<std::uint64_t> label_of(const FolderSource& folder, const Subset::Label& wanted,
+                               const std::string& key) {
     const auto& classes = folder.classes();
     if (const auto* name = std::get_if<std::string>(&wanted)) {
         const auto found = std::ranges::find(classes, *name);
         if (found != classes.end()) return static_cast<std::uint64_t>(found - classes.begin());
-        return fail(Status::kSpec, "dataset.subset.labels has \"" + *name +
-                                       "\", which is no class; classes: " + some_of(classes));
+        return fail(Status::kSpec,
+                    key + ".labels has \"" + *name + "\", which is no class; classes: " + some_of(classes));
     }
     const std::uint64_t label = std::get<std::uint64_t>(wanted);
     if (label < classes.size()) return label;
-    return fail(Status::kSpec, "dataset.subset.labels has " + std::to_string(label) +
+    return fail(Status::kSpec, key + ".labels has " + std::to_string(label) +
                                    ", allowed: less than the number of classes, " +
                                    std::to_string(classes.size()));
 }
 
 // Ids are sorted by class, so that a class is one run of them.
-Result<Selection> select_labels(const FolderSource& folder, const std::vector<Subset::Label>& wanted) {
+Result<Selection> select_labels(const FolderSource& folder, const std::vector<Subset::Label>& wanted,
+                                const std::string& key) {
     std::set<std::uint64_t> labels;
     for (const Subset::Label& one : wanted) {
-        auto label = label_of(folder, one);
+        auto label = label_of(folder, one, key);
         if (!label) return std::unexpected(std::move(label).error());
         labels.insert(*label);
     }
@@ -48,18 +50,18 @@ Result<Selection> select_labels(const FolderSource& folder, const std::vector<Su
                                                   [&](std::uint64_t id) { return folder.label(id); });
         if (!run.empty()) runs.push_back({run.front(), static_cast<std::uint64_t>(run.size())});
     }
-    if (runs.empty()) return fail(Status::kSpec, "dataset.subset.labels: none of these classes has a sample");
+    if (runs.empty()) return fail(Status::kSpec, key + ".labels: none of these classes has a sample");
     return Selection::of_runs(folder.size(), runs);
 }
 
-Result<Selection> select(const FolderSource& folder, const Subset& subset) {
+Result<Selection> select(const FolderSource& folder, const Subset& subset, const std::string& key) {
     switch (subset.kind) {
         case SubsetKind::kFraction:
-            return Selection::of_fraction(folder.size(), subset.fraction);
+            return Selection::of_fraction(folder.size(), subset.fraction, key);
         case SubsetKind::kIds:
-            return Selection::of_ids(folder.size(), subset.ids);
+            return Selection::of_ids(folder.size(), subset.ids, key);
         case SubsetKind::kLabels:
-            return select_labels(folder, subset.labels);
+            return select_labels(folder, subset.labels, key);
         default:
             return Selection(folder.size());
     }
@@ -70,17 +72,74 @@ Result<Selection> select(const FolderSource& folder, const Subset& subset) {
 Result<std::shared_ptr<const Dataset>> Dataset::scan(const std::string& path, const FolderOptions& options) {
     auto folder = FolderSource::scan(path, options);
     if (!folder) return std::unexpected(std::move(folder).error());
-    Selection all(folder->size());
-    return std::shared_ptr<const Dataset>(new Dataset(std::move(*folder), std::move(all), mount_of(path)));
+    const std::uint64_t size = folder->size();
+    std::shared_ptr<Dataset> made(new Dataset);
+    made->parts_.push_back(
+        {std::move(*folder), mount_of(path), std::make_shared<const Selection>(size), 0, size, {}});
+    made->name_classes();
+    return made;
 }
 
-// A folder's source is its manifest, which both share.
-Result<std::shared_ptr<const Dataset>> Dataset::part(std::shared_ptr<const Dataset> whole,
-                                                     const Subset& subset) {
-    if (subset.kind == SubsetKind::kWhole) return whole;
-    auto selection = select(whole->folder_, subset);
-    if (!selection) return std::unexpected(std::move(selection).error());
-    return std::shared_ptr<const Dataset>(new Dataset(whole->folder_, std::move(*selection), whole->mount_));
+// A folder's source is its manifest, which all that are made of it share.
+Result<std::shared_ptr<const Dataset>> Dataset::compose(
+    const Spec& spec, const std::vector<std::shared_ptr<const Dataset>>& folders) {
+    const bool mixed = spec.kind == DatasetKind::kMix;
+    if (!mixed && spec.parts.front().subset.kind == SubsetKind::kWhole) return folders.front();
+    std::shared_ptr<Dataset> made(new Dataset);
+    std::vector<Selection> selections;
+    for (std::size_t i = 0; i < folders.size(); ++i) {
+        const std::string key =
+            mixed ? "dataset.parts[" + std::to_string(i) + "].subset" : std::string(kSubsetKey);
+        Part part = folders[i]->parts_.front();
+        auto selection = select(part.folder, spec.parts[i].subset, key);
+        if (!selection) return std::unexpected(std::move(selection).error());
+        part.samples = selection->size();
+        part.selection = std::make_shared<const Selection>(*selection);
+        selections.push_back(std::move(*selection));
+        made->parts_.push_back(std::move(part));
+    }
+    if (mixed) {
+        auto mix = Mix::make(std::move(selections), spec.weights);
+        if (!mix) return std::unexpected(std::move(mix).error());
+        made->mix_ = std::make_shared<const Mix>(std::move(*mix));
+        for (std::size_t i = 0; i < made->parts_.size(); ++i) {
+            made->parts_[i].first_id = made->mix_->parts()[i].first_id;
+            made->parts_[i].samples = made->mix_->parts()[i].count;
+        }
+    }
+    made->name_classes();
+    return made;
+}
+
+// The classes of all parts, by name; of one folder those are its own, numbered as they are.
+void Dataset::name_classes() {
+    std::set<std::string> names;
+    for (const Part& part : parts_)
+        names.insert(part.folder.classes().begin(), part.folder.classes().end());
+    classes_.assign(names.begin(), names.end());
+    for (Part& part : parts_) {
+        part.labels.clear();
+        for (const std::string& name : part.folder.classes())
+            part.labels.push_back(std::ranges::lower_bound(classes_, name) - classes_.begin());
+    }
+}
+
+std::uint64_t Dataset::size() const {
+    const Part& last = parts_.back();
+    return last.first_id + last.folder.size();
+}
+
+Sequence Dataset::sequence(std::uint64_t seed, std::uint64_t epoch, bool shuffle) const {
+    if (mix_) return Sequence(std::make_shared<const MixOrder>(mix_, seed, epoch, shuffle));
+    const auto& selection = parts_.front().selection;
+    return {Order(selection->size(), seed, epoch, shuffle), selection};
+}
+
+std::uint64_t Dataset::fingerprint() const {
+    std::vector<std::uint64_t> parts;
+    for (const Part& part : parts_)
+        parts.push_back(part.selection->fingerprint(part.folder.fingerprint()));
+    return mix_ ? mix_->fingerprint(parts) : parts.front();
 }
 
 std::uint32_t format_hint(std::string_view path) {

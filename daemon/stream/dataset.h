@@ -1,12 +1,16 @@
-// A dataset as streams see it: how many samples, where each lies, its label, and which the spec selects.
+// A dataset as streams see it: which samples an epoch has and in which order, where each lies, its label.
 //
-// Made by a blocking scan on a thread of its own, then constant and safe to read from any thread.
+// One folder, what is selected of one, or a mix of such parts. Made by blocking scans on threads of their
+// own, then constant and safe to read from any thread.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "daemon/plan/sequence.h"
 #include "daemon/plan/spec.h"
 #include "io/folder_source.h"
 #include "io/mount.h"
@@ -16,31 +20,54 @@ namespace sl {
 
 class Dataset {
   public:
+    struct Part {
+        FolderSource folder;
+        Mount mount;  // of its root
+        std::shared_ptr<const Selection> selection;
+        std::uint64_t first_id = 0;        // of the whole folder's ids in the dataset
+        std::uint64_t samples = 0;         // in an epoch
+        std::vector<std::int64_t> labels;  // in the dataset, by label in the folder
+    };
+
     // All samples of a folder. Blocking: walks the file system, or reads a manifest of it
     // (io/folder_source.h).
     static Result<std::shared_ptr<const Dataset>> scan(const std::string& path,
                                                        const FolderOptions& options = {});
-    // The part of a whole dataset that a spec asks for. kSpec: it selects nothing, or what is not there.
-    static Result<std::shared_ptr<const Dataset>> part(std::shared_ptr<const Dataset> whole,
-                                                       const Subset& subset);
+    // What a spec asks for, of its folders as scan() gives them, in their order. kSpec: a subset selects
+    // nothing, or what is not there, or a part of a mix would give nothing.
+    static Result<std::shared_ptr<const Dataset>> compose(
+        const Spec& spec, const std::vector<std::shared_ptr<const Dataset>>& folders);
 
     // Of the whole dataset, selected or not; ids are below it.
-    [[nodiscard]] std::uint64_t size() const { return folder_.size(); }
-    // The samples to deliver; a plan's ids are indices in it.
-    [[nodiscard]] const Selection& selection() const { return selection_; }
+    [[nodiscard]] std::uint64_t size() const;
+    // In an epoch.
+    [[nodiscard]] std::uint64_t samples() const { return mix_ ? mix_->size() : parts_.front().samples; }
+    [[nodiscard]] Sequence sequence(std::uint64_t seed, std::uint64_t epoch, bool shuffle) const;
     // Of what is selected.
-    [[nodiscard]] std::uint64_t fingerprint() const { return selection_.fingerprint(folder_.fingerprint()); }
-    [[nodiscard]] std::int64_t label(std::uint64_t id) const { return folder_.label(id); }
-    void path(std::uint64_t id, std::string& out) const { folder_.path(id, out); }
-    [[nodiscard]] const FolderSource& folder() const { return folder_; }
-    [[nodiscard]] const Mount& mount() const { return mount_; }  // of its root
+    [[nodiscard]] std::uint64_t fingerprint() const;
+
+    [[nodiscard]] std::int64_t label(std::uint64_t id) const {
+        const Part& part = part_of(id);
+        return part.labels[static_cast<std::size_t>(part.folder.label(id - part.first_id))];
+    }
+    void path(std::uint64_t id, std::string& out) const {
+        const Part& part = part_of(id);
+        part.folder.path(id - part.first_id, out);
+    }
+    [[nodiscard]] const Mount& mount(std::uint64_t id) const { return part_of(id).mount; }
+
+    [[nodiscard]] const std::vector<std::string>& classes() const { return classes_; }  // by label
+    [[nodiscard]] std::span<const Part> parts() const { return parts_; }  // of a mix; else the folder
+    [[nodiscard]] bool is_mix() const { return mix_ != nullptr; }
 
   private:
-    Dataset(FolderSource folder, Selection selection, const Mount& mount)
-        : folder_(std::move(folder)), selection_(std::move(selection)), mount_(mount) {}
-    FolderSource folder_;
-    Selection selection_;
-    Mount mount_;
+    Dataset() = default;
+    void name_classes();
+    [[nodiscard]] const Part& part_of(std::uint64_t id) const { return parts_[mix_ ? mix_->part_of(id) : 0]; }
+
+    std::vector<Part> parts_;
+    std::vector<std::string> classes_;
+    std::shared_ptr<const Mix> mix_;
 };
 
 // A number for the format that a file's name suggests: JPEG 1, PNG 2, other 0; only a hint for predictions.

@@ -61,7 +61,7 @@ void Conductor::give_up_reads() {
 void Conductor::abandon(Task& task) {
     if (task.state != TaskState::kReading || task.fd < 0) return;
     late_reads_[TaskTable::tag(task)] = {task.fd, task.input_offset, task.bytes,
-                                         task.stream->dataset().mount(), false};
+                                         task.stream->dataset().mount(task.sample_id), false};
     task.fd = -1;
     task.has_input = false;
     task.stream->flow.input_bytes -= task.bytes;

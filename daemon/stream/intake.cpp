@@ -66,7 +66,7 @@ void Conductor::start(Task& task) {
 
 void Conductor::open_file(Task& task) {
     ++opens_;
-    reader_->open({TaskTable::tag(task), task.path.c_str(), task.stream->dataset().mount()});
+    reader_->open({TaskTable::tag(task), task.path.c_str(), task.stream->dataset().mount(task.sample_id)});
     watch_reads();
 }
 
@@ -189,7 +189,7 @@ bool Conductor::start_read(Stream& stream, Task& task) {
 
 void Conductor::read_file(Task& task) {
     reader_->read({TaskTable::tag(task), task.fd, 0, task.bytes, input_->at(task.input_offset),
-                   task.stream->dataset().mount()});
+                   task.stream->dataset().mount(task.sample_id)});
     watch_reads();
 }
 

@@ -21,13 +21,13 @@ void Ledger::plan_epoch(std::uint64_t epoch, std::uint64_t planned, std::uint64_
     }
 }
 
-void Ledger::delivered(std::uint64_t epoch, std::uint64_t index) {
+void Ledger::delivered(std::uint64_t epoch, std::uint64_t position) {
     Epoch& entry = accounts_[epoch];
-    if (index >= entry.seen.size() || entry.seen[index]) {
+    if (position >= entry.seen.size() || entry.seen[position]) {
         ++entry.account.repeated;
         return;
     }
-    entry.seen[index] = true;
+    entry.seen[position] = true;
     ++entry.account.delivered;
 }
 

@@ -3,7 +3,7 @@
 // One per stream, owned by the conductor thread. A sample counts as delivered when the batch that holds it is
 // published. At an epoch's end every planned sample is either delivered once or named among the failures;
 // `missing` and `repeated` count what is not, and anything but zero is a fault of ours. Memory: one bit a
-// selected sample and open epoch.
+// sample of each open epoch.
 #pragma once
 
 #include <cstdint>
@@ -47,8 +47,8 @@ class Ledger {
     // `planned` counts the samples from batch `resumed_at` on.
     void plan_epoch(std::uint64_t epoch, std::uint64_t planned, std::uint64_t dropped,
                     std::uint64_t resumed_at = 0);
-    // `index` of the sample in the dataset's selection, less than `samples`.
-    void delivered(std::uint64_t epoch, std::uint64_t index);
+    // `position` of the sample in the epoch; one that is not less than `samples` counts as repeated.
+    void delivered(std::uint64_t epoch, std::uint64_t position);
     // A sample whose place is before `resumed_at`.
     void delivered_again(std::uint64_t epoch) { ++accounts_[epoch].account.repeated; }
     void substituted(std::uint64_t epoch) { ++accounts_[epoch].account.substituted; }

@@ -12,8 +12,8 @@ std::uint64_t now_ns() {
     return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 }
 
-Result<BatchPlan> plan_epoch(const Spec& spec, std::uint64_t samples, std::uint64_t epoch) {
-    return BatchPlan::make(Order(samples, spec.seed, epoch, spec.shuffle), spec.batch);
+Result<BatchPlan> plan_epoch(const Spec& spec, const Dataset& dataset, std::uint64_t epoch) {
+    return BatchPlan::make(dataset.sequence(spec.seed, epoch, spec.shuffle), spec.batch);
 }
 
 }  // namespace
@@ -40,9 +40,9 @@ Result<std::unique_ptr<Stream>> Stream::create(const Spec& spec, std::shared_ptr
                     "{\"op\": \"random_resized_crop\", \"size\": [224, 224]}, \"resize\" or \"center_crop\"");
     }
     RingIdentity identity = base;
-    identity.samples = dataset->selection().size();
+    identity.samples = dataset->samples();
     identity.epochs = spec.epochs;
-    auto first = plan_epoch(spec, identity.samples, 0);
+    auto first = plan_epoch(spec, *dataset, 0);
     if (!first) return std::unexpected(std::move(first).error());
     identity.batches_per_epoch = first->batches();
     identity.any_members = spec.order_policy == OrderPolicy::kReady;
@@ -79,7 +79,7 @@ const BatchPlan& Stream::plan(std::uint64_t epoch) {
     auto found = plans_.find(epoch);
     if (found == plans_.end()) {
         // Cannot fail: the rules were accepted for epoch 0 and do not depend on the epoch.
-        found = plans_.emplace(epoch, *plan_epoch(spec_, identity_.samples, epoch)).first;
+        found = plans_.emplace(epoch, *plan_epoch(spec_, *dataset_, epoch)).first;
         open_account(epoch, found->second);
     }
     return found->second;
@@ -94,12 +94,9 @@ void Stream::open_account(std::uint64_t epoch, const BatchPlan& made) {
     ledger_.plan_epoch(epoch, planned, made.left_out(), first);
 }
 
-// Whether a sample's place in the epoch lies before the position at which the stream was resumed. The sample
-// is known by its index in the dataset's selection, as the plan knows it.
-bool Stream::before_start(std::uint64_t epoch, std::uint64_t index) {
-    if (epoch != identity_.start.epoch || identity_.start.batch == 0) return false;
-    const BatchPlan& made = plan(epoch);
-    return made.order().position_of(index) < made.first_position(identity_.start.batch);
+// Whether a position in the epoch lies before that at which the stream was resumed.
+bool Stream::before_start(std::uint64_t epoch, std::uint64_t position) {
+    return epoch == identity_.start.epoch && position < plan(epoch).first_position(identity_.start.batch);
 }
 
 bool Stream::next_place(Task& task) {
@@ -112,7 +109,6 @@ bool Stream::next_place(Task& task) {
     task.batch = cursor_batch_;
     task.row = cursor_row_;
     task.planned = current.member(cursor_batch_, cursor_row_);
-    task.planned.id = dataset_->selection().id_at(task.planned.id);
     task.sample_id = task.planned.id;
     if (++cursor_row_ == members) {
         cursor_row_ = 0;
@@ -128,7 +124,7 @@ bool Stream::next_substitute(Task& task) {
     auto substitute = plan(task.epoch).substitute(task.batch, task.row, task.substitutes_tried);
     if (!substitute) return false;
     ++task.substitutes_tried;
-    task.sample_id = dataset_->selection().id_at(substitute->id);
+    task.sample_id = substitute->id;
     ledger_.set_substitute(task.failure_index, task.sample_id);
     return true;
 }

@@ -133,7 +133,7 @@ class Stream {
 
     const BatchPlan& plan(std::uint64_t epoch);
     void open_account(std::uint64_t epoch, const BatchPlan& made);
-    [[nodiscard]] bool before_start(std::uint64_t epoch, std::uint64_t index);
+    [[nodiscard]] bool before_start(std::uint64_t epoch, std::uint64_t position);
     Output* output_for(const Task& task);
     void finish_step(std::uint64_t step);
     void publish_output(Output& output);

@@ -48,13 +48,15 @@ bool Stream::over_budget(const Output& output) {
 void Stream::account(const Output& output) {
     std::uint64_t valid = 0;
     std::uint64_t substituted = 0;
+    const Sequence& sequence = plan(output.epoch).sequence();
     for (const Row& row : output.rows) {
         if (row.counts) {
-            const std::uint64_t index = *dataset_->selection().index_of(row.id);
-            if (before_start(output.epoch, index)) {
+            // From the id that is delivered, not as planned: this is what the audit counts.
+            const auto position = sequence.position_of(row.id).value_or(identity_.samples);
+            if (before_start(output.epoch, position)) {
                 ledger_.delivered_again(output.epoch);
             } else {
-                ledger_.delivered(output.epoch, index);
+                ledger_.delivered(output.epoch, position);
             }
         }
         if (row.substitute) {

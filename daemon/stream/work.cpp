@@ -129,7 +129,7 @@ void Conductor::fail_at_decode(Task& task, SampleError error) {
 
 void Conductor::fail(Task& task, SampleError error) {
     Stream& stream = *task.stream;
-    failure_log_.failed(stream.spec().path, task.path, error);
+    failure_log_.failed(dataset_name(stream.spec()), task.path, error);
     close_file(task);
     release_input(task);
     release_slot(task);

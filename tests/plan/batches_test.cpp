@@ -175,7 +175,7 @@ void LDR_02_over_all_ranks_each_id_is_valid_once_or_left_out_and_repeats_are_mar
                 for (std::uint32_t i = 0; i < plan.members(b); ++i) {
                     const Member m = plan.member(b, i);
                     assert_true(m.id < n);
-                    assert_int_equal(m.id, plan.order().id_at(m.position));
+                    assert_int_equal(m.id, plan.sequence().id_at(m.position));
                     own[m.id] += !m.repeat;
                     counted[m.id] += m.valid;
                     if (m.repeat && rules.uneven != Uneven::kWrap) assert_false(m.valid);
@@ -244,7 +244,7 @@ void a_substitute_is_never_in_its_global_batch_and_never_given_twice(void**) {
                     std::uint64_t k = 0;
                     for (; const auto m = plan.substitute(b, i, k); ++k) {
                         assert_true(m->valid && m->id < n);
-                        assert_int_equal(m->id, plan.order().id_at(m->position));
+                        assert_int_equal(m->id, plan.sequence().id_at(m->position));
                         assert_true(taken.insert(m->id).second);
                     }
                     assert_false(plan.substitute(b, i, k + 1).has_value());

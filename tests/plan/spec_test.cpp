@@ -13,7 +13,7 @@ namespace {
 
 void the_document_of_the_interface_is_read_as_written(void**) {
     const Spec spec = accepted(full());
-    assert_string_equal(spec.path.c_str(), "/data/train");
+    assert_string_equal(spec.parts.front().path.c_str(), "/data/train");
     const Pipeline& p = spec.pipeline;
     assert_int_equal(p.op_count, 4);
     assert_true(p.ops[1].kind == OpKind::kRandomResizedCrop);

@@ -140,6 +140,12 @@ def make(folder: pathlib.Path, rank: int | None = None) -> sl.Loader:
         epochs=3, slots=4, copy=False, ring_full="error", timeout=2.5, socket=pathlib.Path("/run/socket"))
 
 
+def mixed(folder: pathlib.Path) -> sl.Loader:
+    parts = sl.Mix([sl.ImageFolder(folder, subset={"fraction": 0.5}), folder, "/data"], weights=(3, 1, 0.5),
+                   max_pixels=1 << 20)
+    return sl.Loader(parts, batch_size=8)
+
+
 def train(folder: str) -> dict[str, Any]:
     with sl.Loader(folder, (sl.Resize((8, 9)), sl.CenterCrop(8))) as loader:
         total: int = len(loader)

@@ -16,7 +16,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from support.capi import Client
+from support.capi import Client, Error
 from support.daemon import PROGRAMS, wait_for
 from support.specs import id_spec
 
@@ -184,6 +184,41 @@ def test_eight_clients_that_ask_at_once_cause_one_scan(daemon, slow):
     status = daemon.status()
     assert status["scans"] == []
     assert (status["scans_made"], status["manifests_used"]) == (1, 1)
+
+
+def mix_of(*folders):
+    parts = [{"kind": "image_folder", "path": str(folder)} for folder in folders]
+    return lenient(folders[0]) | {"dataset": {"kind": "mix", "parts": parts}}
+
+
+def test_the_folders_of_a_mix_are_scanned_at_the_same_time(daemon, slow):
+    found = []
+
+    def ask():
+        with Client(daemon.socket) as client:
+            stream = client.open(mix_of(slow.mount, slow.mount / "c"))
+            found.append(stream.report()["samples"])
+            stream.close()
+
+    asker = threading.Thread(target=ask)
+    asker.start()
+    wait_for(lambda: [scan["running"] for scan in daemon.status()["scans"]] == [True, True],
+             what=lambda: daemon.status()["scans"])
+    slow.open_gate()
+    asker.join(60)
+    assert found == [100]
+
+
+def test_a_mix_with_a_folder_that_is_missing_is_refused_while_others_are_still_scanned(daemon, slow, many):
+    with Client(daemon.socket) as client:
+        with pytest.raises(Error, match=r"dataset.parts\[1\]: .*/nowhere"):
+            client.open(mix_of(slow.mount, slow.mount / "nowhere", many))
+        assert daemon.status()["scans"][0]["path"] == str(slow.mount)
+        stream = client.open(mix_of(many))  # the session goes on, and what comes late disturbs nobody
+        slow.open_gate()
+        wait_for(lambda: daemon.status()["scans"] == [], what=lambda: daemon.status()["scans"])
+        assert stream.report()["samples"] == DIRECTORIES * FILES
+        stream.close()
 
 
 def test_speedyctl_shows_how_far_a_scan_is_and_what_it_found(daemons, slow):

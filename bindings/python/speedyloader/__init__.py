@@ -12,7 +12,7 @@ Importing needs no framework. A private daemon is started if none runs, and leav
 from ._core import Tensor
 from ._core import version as _version
 from .batch import Batch
-from .datasets import ImageFolder
+from .datasets import ImageFolder, Mix
 from .errors import (
     BudgetError,
     ClosedError,
@@ -47,7 +47,7 @@ __version__ = _version()
 
 __all__ = [
     "IMAGENET_MEAN", "IMAGENET_STD", "Batch", "BudgetError", "CenterCrop", "ClosedError", "DatasetError",
-    "Decode", "DeniedError", "DisconnectedError", "Error", "ForkedError", "ImageFolder", "Loader",
+    "Decode", "DeniedError", "DisconnectedError", "Error", "ForkedError", "ImageFolder", "Loader", "Mix",
     "NoDaemonError", "Normalize", "NotFoundError", "RandomHorizontalFlip", "RandomResizedCrop", "Resize",
     "RingExhausted", "SampleError", "SpecError", "StreamEnded", "Tensor", "TooManyFailuresError",
     "UnsupportedError", "WaitTimeout",

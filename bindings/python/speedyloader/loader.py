@@ -13,7 +13,7 @@ from typing import Any
 
 from . import _core
 from .batch import Batch
-from .datasets import ImageFolder
+from .datasets import ImageFolder, Mix
 from .errors import ClosedError, Error, SpecError, StreamEnded, WaitTimeout
 from .spec import make_spec, to_json_types, with_rank
 from .transforms import Transform
@@ -65,7 +65,7 @@ class Loader:
             for batch in loader:
                 images, labels = batch.torch("image", "label")
 
-    dataset: `ImageFolder`, or the path of such a folder.
+    dataset: `ImageFolder`, or the path of such a folder; or a `Mix` of several.
     transforms: `RandomResizedCrop`, `Resize`, `CenterCrop`, `RandomHorizontalFlip`, `Normalize`, in order. Unless
         all pictures have one size, one of them must set it.
     batch_size: rows; last: "drop", "keep" or "pad" the incomplete batch (padding has valid = 0).
@@ -91,7 +91,7 @@ class Loader:
     Errors are `speedyloader.Error` and its subclasses.
     """
 
-    def __init__(self, dataset: "ImageFolder | str | os.PathLike[str]", transforms: Iterable[Transform] = (),
+    def __init__(self, dataset: "ImageFolder | Mix | str | os.PathLike[str]", transforms: Iterable[Transform] = (),
                  *, batch_size: int = 64, last: str = "drop", shuffle: bool = True, seed: int = 0,
                  order: str = "strict", rank: int | None = None, world_size: int | None = None,
                  uneven: str = "pad", errors: str = "refill", max_failures: int | None = None,

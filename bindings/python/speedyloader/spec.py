@@ -10,20 +10,20 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from .datasets import ImageFolder
+from .datasets import ImageFolder, Mix
 from .distributed import find_rank
 from .errors import SpecError
 from .pillow import installed_profile
 from .transforms import Transform, pipeline
 
 
-def make_spec(dataset: "ImageFolder | str | os.PathLike[str]", transforms: Iterable[Transform],
+def make_spec(dataset: "ImageFolder | Mix | str | os.PathLike[str]", transforms: Iterable[Transform],
               options: dict[str, Any]) -> dict[str, Any]:
     """The spec of Loader's arguments; what is None is left to the daemon's default."""
     if isinstance(dataset, (str, os.PathLike)):
         dataset = ImageFolder(dataset)
     if not hasattr(dataset, "spec"):
-        raise SpecError(f"dataset is {dataset!r}, allowed: a path or an ImageFolder", "SL_E_SPEC")
+        raise SpecError(f"dataset is {dataset!r}, allowed: a path, an ImageFolder or a Mix", "SL_E_SPEC")
     sections = {
         "output": {"dtype": options["dtype"], "layout": options["layout"]},
         "batch": {"size": options["batch_size"], "last": options["last"]},
