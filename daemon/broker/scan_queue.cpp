@@ -70,23 +70,18 @@ Result<ScanQueue::Made> ScanQueue::guarded(Job& job) const {
     }
 }
 
-// An error of a folder's scan says which part of a mix that is; later ones, when none is missing, are of all.
-void ScanQueue::Request::refuse(std::size_t folder, const Error& error) {
-    Error told = error;
-    if (spec.kind == DatasetKind::kMix && missing > 0)
-        told.message = "dataset.parts[" + std::to_string(folder) + "]: " + told.message;
-    answer(std::unexpected(std::move(told)));
-}
-
 void ScanQueue::scan(const Spec& spec, std::weak_ptr<const void> asker, Done done) {
     auto request = std::make_shared<Request>();
     request->spec = spec;
     request->asker = std::move(asker);
     request->done = std::move(done);
     request->folders.resize(spec.parts.size());
-    request->missing = spec.parts.size();
-    for (std::size_t folder = 0; folder < spec.parts.size(); ++folder)
-        job_for(spec.parts[folder].path).askers.push_back({request, folder});
+    for (const FolderSpec& part : spec.parts) {
+        Job& job = job_for(part.path);
+        if (!job.askers.empty() && job.askers.back() == request) continue;  // a folder that is several parts
+        job.askers.push_back(request);
+        ++request->missing;
+    }
     start_waiting();
 }
 
@@ -115,7 +110,7 @@ void ScanQueue::start_waiting() {
         running_.splice(running_.end(), waiting_, next);
         Job& job = running_.back();
         if (auto known = known_.find(job.path); known != known_.end()) job.known = known->second.lock();
-        std::erase_if(job.askers, [](const Asker& asker) { return !asker.request->wanted(); });
+        std::erase_if(job.askers, [](const Asker& asker) { return !asker->wanted(); });
         if (job.askers.empty()) {
             running_.pop_back();
             continue;
@@ -127,9 +122,9 @@ void ScanQueue::start_waiting() {
                 ring(event_.get());
             });
         } catch (const std::system_error& error) {
-            const std::list<Asker> askers = std::move(job.askers);
-            running_.pop_back();
-            refuse(askers,
+            std::list<Job> failed;
+            failed.splice(failed.end(), running_, std::prev(running_.end()));
+            refuse(failed.back(),
                    os_error(Status::kNoMemory, "cannot start a thread for a scan", error.code().value()));
         }
     }
@@ -162,37 +157,44 @@ void ScanQueue::remember(const Job& job) {
 }
 
 void ScanQueue::answer(Job& job) {
-    if (!*job.made) return refuse(job.askers, job.made->error());
-    const Made& made = **job.made;
+    if (!*job.made) return refuse(job, job.made->error());
     for (const Asker& asker : job.askers) {
-        Request& request = *asker.request;
         if (!job.dataset) {
-            gather(asker, made.dataset);
+            gather(asker, job);
         } else {
-            request.spec.pipeline.width = made.size.width;
-            request.spec.pipeline.height = made.size.height;
-            request.answer(Scanned{made.dataset, request.spec});
+            asker->spec.pipeline.width = (*job.made)->size.width;
+            asker->spec.pipeline.height = (*job.made)->size.height;
+            asker->answer(Scanned{job.dataset, asker->spec});
         }
     }
 }
 
-void ScanQueue::gather(const Asker& asker, const std::shared_ptr<const Dataset>& folder) {
-    Request& request = *asker.request;
-    request.folders[asker.folder] = folder;
-    if (--request.missing > 0 || !request.wanted()) return;
-    auto dataset = Dataset::compose(request.spec, request.folders);
-    if (!dataset) return request.answer(std::unexpected(std::move(dataset).error()));
-    if (has_fixed_size(request.spec.pipeline))
-        return request.answer(Scanned{std::move(*dataset), request.spec});
+void ScanQueue::gather(const Asker& asker, const Job& job) {
+    const Spec& spec = asker->spec;
+    for (std::size_t part = 0; part < spec.parts.size(); ++part) {
+        if (spec.parts[part].path == job.path) asker->folders[part] = (*job.made)->dataset;
+    }
+    if (--asker->missing > 0 || !asker->wanted()) return;
+    auto dataset = Dataset::compose(spec, asker->folders);
+    if (!dataset) return asker->answer(std::unexpected(std::move(dataset).error()));
+    if (has_fixed_size(spec.pipeline)) return asker->answer(Scanned{std::move(*dataset), spec});
     Job& look = waiting_.emplace_back();
-    look.path = dataset_name(request.spec);
+    look.path = dataset_name(spec);
     look.dataset = std::move(*dataset);
-    look.askers.push_back({asker.request});
+    look.askers.push_back(asker);
 }
 
-void ScanQueue::refuse(const std::list<Asker>& askers, const Error& error) {
-    for (const Asker& asker : askers)
-        asker.request->refuse(asker.folder, error);
+// What a scan of one of a mix's folders met with says which part that is.
+void ScanQueue::refuse(const Job& job, const Error& error) {
+    for (const Asker& asker : job.askers) {
+        Error told = error;
+        if (asker->spec.kind == DatasetKind::kMix && !job.dataset) {
+            const auto part = std::ranges::find(asker->spec.parts, job.path, &FolderSpec::path);
+            const auto number = part - asker->spec.parts.begin();
+            told.message = "dataset.parts[" + std::to_string(number) + "]: " + told.message;
+        }
+        asker->answer(std::unexpected(std::move(told)));
+    }
 }
 
 std::vector<ScanStatus> ScanQueue::status() const {

@@ -64,20 +64,15 @@ class ScanQueue {
     struct Request {
         Spec spec;
         std::weak_ptr<const void> asker;
-        Done done;  // empty once called
-        std::vector<std::shared_ptr<const Dataset>> folders;
-        std::size_t missing = 0;  // of them
+        Done done;                                            // empty once called
+        std::vector<std::shared_ptr<const Dataset>> folders;  // of the spec's parts
+        std::size_t missing = 0;                              // scans that it waits for
         [[nodiscard]] bool wanted() const { return done && !asker.expired(); }
         void answer(Found found) {
             if (wanted()) std::exchange(done, nullptr)(std::move(found));
         }
-        void refuse(std::size_t folder, const Error& error);
     };
-    // What a request waits for: the folder of that number.
-    struct Asker {
-        std::shared_ptr<Request> request;
-        std::size_t folder = 0;
-    };
+    using Asker = std::shared_ptr<Request>;
     // What a job's thread makes; a dataset, or with one given, the size of its first picture.
     struct Made {
         std::shared_ptr<const Dataset> dataset;
@@ -102,8 +97,8 @@ class ScanQueue {
     void deliver();
     void remember(const Job& job);
     void answer(Job& job);
-    void gather(const Asker& asker, const std::shared_ptr<const Dataset>& folder);
-    static void refuse(const std::list<Asker>& askers, const Error& error);
+    void gather(const Asker& asker, const Job& job);
+    static void refuse(const Job& job, const Error& error);
 
     EventLoop& loop_;
     const Options options_;

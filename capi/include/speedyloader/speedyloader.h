@@ -178,7 +178,7 @@ typedef struct sl_stream_info {
     uint32_t struct_size;
     uint32_t batch_size;
     uint64_t batches_per_epoch;
-    uint64_t samples; /* in the data set */
+    uint64_t samples; /* in the data set; of a mix, in an epoch */
     uint64_t epochs;
     uint64_t first_epoch; /* of the first batch that this stream gives; equals epochs if it gives none */
     uint32_t slots;
