@@ -1,10 +1,11 @@
-// sl_make_photos OUT [--count N] [--classes N] [--seed N] [--source FOLDER]...
+// sl_make_photos OUT [--count N] [--classes N] [--seed N] [--set A|B|C|D] [--source FOLDER]...
 //
 // Makes a folder of photographs whose sizes, qualities and sampling are those of ImageNet: random regions of
 // the big JPEGs in Debian's wallpaper packages (mate-backgrounds, ukui-wallpapers,
 // plasma-workspace-wallpapers), shrunk by area averaging. Longest side lognormal around 480 pixels (sigma
 // 0.25), 3 percent of them four times larger; aspect 1.2 to 1.5 (70 percent) or 0.66 to 0.85; quality 88 to
-// 97; 80 percent 4:2:0, the rest 4:4:4; about 65 kB in the mean.
+// 97; 80 percent 4:2:0, the rest 4:4:4; about 65 kB in the mean. With --set they cost what tail.h says, and
+// the file of a heavy one is called heavy_NUMBER.jpg.
 //
 // Called by quickstart.sh, by bench/run and by the tests. The same arguments and the same wallpapers give the
 // same bytes, with any number of threads: every photograph is drawn from (seed, its number) alone. The last
@@ -18,6 +19,7 @@
 #include <fstream>
 #include <iterator>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -25,6 +27,7 @@
 
 #include "photo.h"
 #include "rgb_jpeg.h"
+#include "tail.h"
 
 namespace fs = std::filesystem;
 
@@ -38,13 +41,20 @@ struct Options {
     int count = 2000;
     int classes = 10;
     std::uint64_t seed = 0;
+    std::optional<TailSet> set;
     std::vector<fs::path> sources = {"/usr/share/backgrounds", "/usr/share/wallpapers"};
 };
 
-fs::path photo_path(const Options& options, int number) {
-    char name[64];
-    std::snprintf(name, sizeof name, "class_%02d/photo_%06d.jpg", number % options.classes, number);
+fs::path class_path(const Options& options, int number) {
+    char name[32];
+    std::snprintf(name, sizeof name, "class_%02d", number % options.classes);
     return options.out / name;
+}
+
+fs::path photo_path(const Options& options, const Order& order) {
+    char name[32];
+    std::snprintf(name, sizeof name, "%s_%06d.jpg", order.heavy ? "heavy" : "photo", order.number);
+    return class_path(options, order.number) / name;
 }
 
 bool write_file(const fs::path& path, const std::vector<std::uint8_t>& bytes) {
@@ -81,7 +91,8 @@ class Factory {
     Factory(const Options& options, const std::vector<Source>& sources)
         : options_(options), sources_(sources), orders_(sources.size()) {
         for (int number = 0; number < options.count; ++number) {
-            Order order = draw_order(options.seed, sources, number);
+            Order order = options.set ? draw_tail_order(*options.set, options.seed, sources, number)
+                                      : draw_order(options.seed, sources, number);
             orders_[order.source].push_back(order);
         }
     }
@@ -106,7 +117,7 @@ class Factory {
             if (orders_[s].empty()) continue;
             if (!read_jpeg(sources_[s].path, wallpaper)) return fail("cannot decode " + sources_[s].path);
             for (const Order& order : orders_[s]) {
-                const fs::path path = photo_path(options_, order.number);
+                const fs::path path = photo_path(options_, order);
                 if (!make_photo(wallpaper, order, bytes) || !write_file(path, bytes))
                     return fail("cannot write " + path.string());
                 bytes_ += bytes.size();
@@ -139,6 +150,7 @@ int make_all(const Options& options) {
     const fs::path stamp = options.out / ".made";
     const std::string label = "count " + std::to_string(options.count) + " classes " +
                               std::to_string(options.classes) + " seed " + std::to_string(options.seed) +
+                              (options.set ? std::string(" set ") + static_cast<char>(*options.set) : "") +
                               "\n";
     if (std::ifstream made(stamp); made) {
         const std::string found{std::istreambuf_iterator<char>(made), {}};
@@ -155,7 +167,7 @@ int make_all(const Options& options) {
             1);
     for (int i = 0; i < options.classes; ++i) {
         std::error_code error;
-        fs::create_directories(photo_path(options, i).parent_path(), error);
+        fs::create_directories(class_path(options, i), error);
         if (error) return complain("cannot make " + options.out.string() + ": " + error.message(), 1);
     }
     Factory factory(options, sources);
@@ -185,6 +197,9 @@ bool parse(int argc, char** argv, Options& options) {
             options.classes = std::atoi(value);
         else if (word == "--seed")
             options.seed = std::strtoull(value, nullptr, 10);
+        else if (word == "--set" && std::string_view("ABCD").find(value) != std::string_view::npos &&
+                 std::string_view(value).size() == 1)
+            options.set = static_cast<TailSet>(*value);
         else if (word == "--source") {
             if (!own_sources) options.sources.clear();
             own_sources = true;
@@ -203,7 +218,8 @@ int main(int argc, char** argv) {
     sl::makers::Options options;
     if (!sl::makers::parse(argc, argv, options)) {
         std::fprintf(stderr,
-                     "usage: sl_make_photos OUT [--count N] [--classes N] [--seed N] [--source FOLDER]...\n");
+                     "usage: sl_make_photos OUT [--count N] [--classes N] [--seed N] [--set A|B|C|D] "
+                     "[--source FOLDER]...\n");
         return 2;
     }
     return sl::makers::make_all(options);

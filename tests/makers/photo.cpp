@@ -45,6 +45,22 @@ void shrink(const RgbImage& from, int x0, int y0, int width, int height, RgbImag
     }
 }
 
+// Position `at` on a strip that goes forth and back over `length` pixels without an end.
+int fold(int at, int length) {
+    at %= 2 * length;
+    return at < length ? at : 2 * length - 1 - at;
+}
+
+void fill_with_mirror_images(const RgbImage& from, RgbImage& to) {
+    to.pixels.resize(std::size_t{3} * to.width * to.height);
+    std::uint8_t* out = to.pixels.data();
+    for (int y = 0; y < to.height; ++y) {
+        const std::uint8_t* row = from.pixels.data() + std::size_t{3} * from.width * fold(y, from.height);
+        for (int x = 0; x < to.width; ++x, out += 3)
+            std::copy_n(row + std::size_t{3} * fold(x, from.width), 3, out);
+    }
+}
+
 // Mild contrast and brightness, so that two photographs of one wallpaper are not all alike.
 void change_contrast(RgbImage& image, double contrast, double brightness) {
     std::uint8_t table[256];
@@ -90,9 +106,14 @@ bool make_photo(const RgbImage& wallpaper, Order order, std::vector<std::uint8_t
     RgbImage photo;
     photo.width = order.width;
     photo.height = order.height;
+    if (order.width > wallpaper.width || order.height > wallpaper.height) {
+        fill_with_mirror_images(wallpaper, photo);
+        change_contrast(photo, order.random.uniform(0.9, 1.3), order.random.uniform(-12.0, 12.0));
+        return encode_jpeg(photo, order.quality, order.sampling, order.progressive, bytes);
+    }
     const double most = std::min({3.0, static_cast<double>(wallpaper.width) / order.width,
                                   static_cast<double>(wallpaper.height) / order.height});
-    for (int attempt = 0; attempt < kTries; ++attempt) {
+    for (int attempt = 0; attempt < (order.heavy ? 1 : kTries); ++attempt) {
         const double factor = order.random.uniform(1.0, most);
         const int width = std::min(wallpaper.width, static_cast<int>(order.width * factor));
         const int height = std::min(wallpaper.height, static_cast<int>(order.height * factor));
@@ -102,7 +123,7 @@ bool make_photo(const RgbImage& wallpaper, Order order, std::vector<std::uint8_t
         const int y = static_cast<int>(order.random.bits() % free_y);
         shrink(wallpaper, x, y, width, height, photo);
         change_contrast(photo, order.random.uniform(0.9, 1.3), order.random.uniform(-12.0, 12.0));
-        if (!encode_jpeg(photo, order.quality, order.sampling, bytes)) return false;
+        if (!encode_jpeg(photo, order.quality, order.sampling, order.progressive, bytes)) return false;
         const double pixels = static_cast<double>(order.width) * order.height;
         if (static_cast<double>(bytes.size()) >= kFlatBytesPerPixel * pixels) break;
     }

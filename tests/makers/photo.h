@@ -49,13 +49,16 @@ struct Order {
     int height = 0;
     int quality = 0;
     Sampling sampling = Sampling::k420;
+    bool progressive = false;
+    bool heavy = false;   // shall cost many times what most others do; said in the file's name
     Random random{0, 0};  // goes on with the region and the contrast
 };
 
 // Size, quality, sampling and wallpaper of photograph `number`. `sources` must not be empty.
 [[nodiscard]] Order draw_order(std::uint64_t seed, const std::vector<Source>& sources, int number);
 
-// Cuts, shrinks and encodes; a region with next to no detail is drawn again a few times.
+// Cuts, shrinks and encodes; a region with next to no detail is drawn again a few times. What is larger than
+// the wallpaper gets the wallpaper and its mirror images side by side.
 [[nodiscard]] bool make_photo(const RgbImage& wallpaper, Order order, std::vector<std::uint8_t>& bytes);
 
 }  // namespace sl::makers

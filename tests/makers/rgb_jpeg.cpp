@@ -63,7 +63,7 @@ bool decode(std::FILE* file, RgbImage& image, bool header_only) {
 }
 
 // `memory` is libjpeg's growing output buffer, freed by the caller also after an error.
-bool encode(const RgbImage& image, int quality, Sampling sampling, unsigned char** memory,
+bool encode(const RgbImage& image, int quality, Sampling sampling, bool progressive, unsigned char** memory,
             unsigned long* length) {
     jpeg_compress_struct codec;
     ErrorExit errors;
@@ -85,6 +85,7 @@ bool encode(const RgbImage& image, int quality, Sampling sampling, unsigned char
     const int factor = sampling == Sampling::k420 ? 2 : 1;
     codec.comp_info[0].h_samp_factor = factor;
     codec.comp_info[0].v_samp_factor = factor;
+    if (progressive) jpeg_simple_progression(&codec);
     jpeg_start_compress(&codec, TRUE);
     while (codec.next_scanline < codec.image_height) {
         const std::size_t at = std::size_t{codec.next_scanline} * codec.image_width * 3;
@@ -112,10 +113,11 @@ bool read_jpeg_size(const std::string& path, int& width, int& height) {
     return good;
 }
 
-bool encode_jpeg(const RgbImage& image, int quality, Sampling sampling, std::vector<std::uint8_t>& bytes) {
+bool encode_jpeg(const RgbImage& image, int quality, Sampling sampling, bool progressive,
+                 std::vector<std::uint8_t>& bytes) {
     unsigned char* memory = nullptr;
     unsigned long length = 0;
-    const bool good = encode(image, quality, sampling, &memory, &length);
+    const bool good = encode(image, quality, sampling, progressive, &memory, &length);
     if (good) bytes.assign(memory, memory + length);
     std::free(memory);
     return good;

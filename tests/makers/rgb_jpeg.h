@@ -24,8 +24,9 @@ enum class Sampling { k420, k444 };
 // The picture's size alone, from the header.
 [[nodiscard]] bool read_jpeg_size(const std::string& path, int& width, int& height);
 
-// Baseline JPEG with optimised Huffman tables, as cameras and ImageNet have them. `bytes` is replaced.
-[[nodiscard]] bool encode_jpeg(const RgbImage& image, int quality, Sampling sampling,
+// With optimised Huffman tables, as cameras and ImageNet have them; baseline or progressive. `bytes` is
+// replaced.
+[[nodiscard]] bool encode_jpeg(const RgbImage& image, int quality, Sampling sampling, bool progressive,
                                std::vector<std::uint8_t>& bytes);
 
 }  // namespace sl::makers
