@@ -1,4 +1,4 @@
-"""How the peers of bench/throughput.py are timed, each the same way. Imported by the scripts beside it."""
+"""How the peers of the benchmarks are timed, each the same way. Imported by the scripts here and in ../paced."""
 
 import json
 import os
@@ -6,8 +6,9 @@ import pathlib
 import time
 
 
-def tree_cpu_seconds():
-    """User + system time of this process, its living descendants and those it has waited for."""
+def tree():
+    """{pid: ticks of user + system time, those of waited-for children included} of this process and its
+    living descendants."""
     parents, ticks = {}, {}
     for entry in pathlib.Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -18,13 +19,19 @@ def tree_cpu_seconds():
             continue  # ended meanwhile
         parents[int(entry.name)] = int(fields[1])
         ticks[int(entry.name)] = sum(int(field) for field in fields[11:15])
-    total = 0
+    found = {}
     for pid in parents:
         above = pid
         while above not in (0, os.getpid()):
             above = parents.get(above, 0)
-        total += ticks[pid] if above else 0
-    return total / os.sysconf("SC_CLK_TCK")
+        if above:
+            found[pid] = ticks[pid]
+    return found
+
+
+def tree_cpu_seconds():
+    """User + system time of this process, its living descendants and those it has waited for."""
+    return sum(tree().values()) / os.sysconf("SC_CLK_TCK")
 
 
 def measure(batches):

@@ -33,7 +33,8 @@ def write_slow_png(path, side=SIDE, seed=b"slow"):
     data = b"\x78\xda" + piece * (side // ROWS) + deflate.flush(zlib.Z_FINISH) + struct.pack(">I", checksum)
     header = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
     path = pathlib.Path(path)
-    path.write_bytes(b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", header) + _chunk(b"IDAT", data) + _chunk(b"IEND", b""))
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", header) + _chunk(b"IDAT", data)
+                     + _chunk(b"IEND", b""))
     return path
 
 

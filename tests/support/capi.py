@@ -50,6 +50,12 @@ class _BatchInfo(ctypes.Structure):
                 ("batch", ctypes.c_uint64), ("step", ctypes.c_uint64)]
 
 
+class _SampleInfo(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_uint32), ("lane", ctypes.c_uint32), ("sample_id", ctypes.c_uint64),
+                ("planned_id", ctypes.c_uint64), ("valid", ctypes.c_uint32), ("predicted_us", ctypes.c_uint32),
+                ("actual_us", ctypes.c_uint32), ("reserved", ctypes.c_uint32)]
+
+
 class _Error(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_uint32), ("code", ctypes.c_int32), ("os_errno", ctypes.c_int32),
                 ("sample_kind", ctypes.c_uint32), ("sample_id", ctypes.c_uint64), ("offset", ctypes.c_int64),
@@ -127,6 +133,13 @@ class Batch:
         if self._library.sl_batch_get_info(self._handle, ctypes.byref(info)) != OK:
             raise Error(self._library)
         return info.epoch, info.batch, info.step
+
+    def sample(self, row):
+        """What is known of one row: has sample_id, lane, predicted_us, actual_us, ..."""
+        info = _sized(_SampleInfo)
+        if self._library.sl_batch_sample(self._handle, row, ctypes.byref(info)) != OK:
+            raise Error(self._library)
+        return info
 
     def release(self):
         if self._library.sl_batch_release(self._handle) != OK:
