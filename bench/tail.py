@@ -26,8 +26,9 @@ medians over the rounds of the ratio of x's share to y's; p99_vs is a ratio of m
 waits in steps of each one's own; p99 is over the batches of all rounds. mape leaves out the first 200
 samples.
 
-By default the rivals run on set A only. Caveats: a process of each loader stays and sleeps while others run.
-A consumer at 95 percent of two cores leaves strangers a tenth of a core: a note says what they used.
+By default the rivals run on set A only; all of it takes about 20 minutes on two cores, and the making of the
+sets 2 more the first time. Caveats: a process of each loader stays and sleeps while others run. A consumer at
+95 percent of two cores leaves strangers a tenth of a core: a note says what they used.
 """
 
 import pathlib
