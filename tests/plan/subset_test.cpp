@@ -117,7 +117,8 @@ void what_selects_nothing_or_more_than_there_is_is_refused_with_its_key(void**) 
 void a_spec_with_a_subset_is_read_and_written_back(void**) {
     assert_true(accepted(minimal()).parts.front().subset == Subset{});
     const Spec part = accepted(with_subset(R"({"fraction": 0.1})"));
-    assert_true(part.parts.front().subset.kind == SubsetKind::kFraction && part.parts.front().subset.fraction == 0.1);
+    assert_true(part.parts.front().subset.kind == SubsetKind::kFraction &&
+                part.parts.front().subset.fraction == 0.1);
     const Spec picked = accepted(with_subset(R"({"ids": [7, 3, 5]})"));
     assert_true((picked.parts.front().subset.ids == Ids{3, 5, 7}));
     const Spec classes = accepted(with_subset(R"({"labels": ["cat", 3]})"));
