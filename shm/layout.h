@@ -63,7 +63,7 @@ extern "C" {
 
 #define SL_SHM_MAGIC 0x3152444c59445053ULL /* "SPDYLDR1" */
 #define SL_SHM_MAJOR 1
-#define SL_SHM_MINOR 1 /* up with each member added at a struct's end or in a reserved place */
+#define SL_SHM_MINOR 2 /* up with each member added at a struct's end or in a reserved place */
 #define SL_SHM_READY 0x59444552u /* "REDY" */
 
 #define SL_SHM_PAGE 4096u
@@ -278,9 +278,14 @@ typedef struct sl_shm_return_page {
     uint32_t wants_event;    /* 1 once the event descriptor has been asked for: ring it on every publish (it has
                               * been rung once from the start, for what was published before) */
     uint32_t consumed;       /* descriptors taken so far, modulo 2^32 */
-    uint32_t reserved[13];
+    uint32_t reserved;
+    /* Since 1.2, for the trace and the verdict; both are the client's word and count for nothing else. */
+    uint64_t waited_ns;        /* time the client was without a batch after asking for one; waits that have ended */
+    uint64_t waiting_since_ns; /* CLOCK_MONOTONIC: it asked and has had none since; 0: it does not wait */
+    uint32_t reserved2[8];
     uint32_t generation[SL_SHM_MAX_SLOTS]; /* RETURN: the generation of the lease that has ended */
 } sl_shm_return_page;
+SL_SHM_ASSERT(offsetof(sl_shm_return_page, waited_ns) == 16);
 SL_SHM_ASSERT(offsetof(sl_shm_return_page, generation) == 64);
 SL_SHM_ASSERT(sizeof(sl_shm_return_page) <= SL_SHM_PAGE);
 
@@ -313,7 +318,9 @@ typedef struct sl_shm_completion {
     uint32_t box[4];      /* x, y, width, height of the crop box drawn */
     uint32_t flip;
     uint32_t reserved;
-    char message[184];    /* zero-terminated; empty if it went well */
+    uint64_t begin_ns;    /* CLOCK_MONOTONIC: from taking the job up to being done with it */
+    uint64_t end_ns;
+    char message[168];    /* zero-terminated; empty if it went well */
 } sl_shm_completion;
 SL_SHM_ASSERT(sizeof(sl_shm_completion) == 256);
 

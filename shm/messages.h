@@ -12,6 +12,8 @@
  *                              <-   OPEN_REPLY, or ERROR
  *   CLOSE, STATUS, REPORT      ->
  *                              <-   CLOSE_REPLY / DOCUMENT (a sealed memfd with JSON), or ERROR
+ *   TRACE                      ->
+ *                              <-   DOCUMENT (a sealed memfd with what shm/trace.h says), or ERROR
  *
  *   worker                          daemon
  *   HELLO (role worker)        ->
@@ -51,7 +53,8 @@ enum {
     SL_MSG_DOCUMENT = 11,  /* carries one descriptor */
     SL_MSG_PIPELINE = 12,
     SL_MSG_MAPPED = 13,
-    SL_MSG_FORGET = 14
+    SL_MSG_FORGET = 14,
+    SL_MSG_TRACE = 15  /* since 1.2; sl_message alone */
 };
 
 enum { SL_ROLE_CLIENT = 1, SL_ROLE_WORKER = 2 };

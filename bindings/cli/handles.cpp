@@ -1,6 +1,8 @@
 // Handles, errors and documents of the C API for speedyctl; see handles.h.
 #include "bindings/cli/handles.h"
 
+#include <iostream>
+
 namespace sl::cli {
 
 std::string last_error_text() {
@@ -33,6 +35,24 @@ Outcome<Client> connect(const std::string& socket, std::uint32_t flags) {
     sl_client* client = nullptr;
     if (sl_status status = sl_connect(&options, &client); status != SL_OK) return failed(status);
     return Client(client);
+}
+
+Outcome<Client> connect_to_running(const std::string& socket) {
+    sl_connect_options options{};
+    options.struct_size = sizeof options;
+    options.flags = SL_CONNECT_NO_SPAWN;
+    options.socket = socket.empty() ? nullptr : socket.c_str();
+    options.program = "speedyctl";
+    sl_client* client = nullptr;
+    sl_status status = sl_connect(&options, &client);
+    if (status == SL_E_NO_DAEMON) return std::unexpected(Failure{kExitFailed, "no daemon is running"});
+    if (status != SL_OK) return failed(status);
+    return Client(client);
+}
+
+int complain(const Failure& failure) {
+    std::cerr << "speedyctl: " << failure.message << "\n";
+    return failure.exit_status;
 }
 
 Outcome<Stream> open(sl_client* client, const std::string& spec) {

@@ -43,6 +43,12 @@ std::unexpected<Failure> failed(sl_status status);
 // Empty socket: where sl_connect looks by itself. flags: SL_CONNECT_...
 Outcome<Client> connect(const std::string& socket, std::uint32_t flags);
 
+// The daemon that runs already; none is started. "no daemon is running" is a failure.
+Outcome<Client> connect_to_running(const std::string& socket);
+
+// Says the failure on stderr and returns its exit status.
+int complain(const Failure& failure);
+
 // spec: JSON text. The stream belongs to the client's daemon and may outlive the handle's client.
 Outcome<Stream> open(sl_client* client, const std::string& spec);
 

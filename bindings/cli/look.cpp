@@ -1,23 +1,22 @@
-// `speedyctl status`; see look.h.
+// `speedyctl status` and `verdict`; see look.h.
 #include "bindings/cli/look.h"
 
+#include <chrono>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "bindings/cli/handles.h"
 #include "bindings/cli/print.h"
 #include "bindings/cli/spec.h"
+#include "bindings/cli/verdict.h"
+#include "bindings/cli/watch.h"
 
 namespace sl::cli {
 
 namespace {
 
 constexpr std::size_t kIndent = 2;
-
-int complain(const std::string& message, int exit_status) {
-    std::cerr << "speedyctl: " << message << "\n";
-    return exit_status;
-}
 
 // A document for people: one "name  value" a line, what lies deeper is indented.
 void print(const nlohmann::json& value, std::size_t indent) {
@@ -35,23 +34,33 @@ void print(const nlohmann::json& value, std::size_t indent) {
 }  // namespace
 
 int status(const std::string& socket, bool json) {
-    sl_connect_options options{};
-    options.struct_size = sizeof options;
-    options.flags = SL_CONNECT_NO_SPAWN;
-    options.socket = socket.empty() ? nullptr : socket.c_str();
-    options.program = "speedyctl";
-    sl_client* connected = nullptr;
-    sl_status found = sl_connect(&options, &connected);
-    Client client(connected);
-    if (found == SL_E_NO_DAEMON) return complain("no daemon is running", kExitFailed);
-    if (found != SL_OK) return complain(last_error_text(), kExitFailed);
-    nlohmann::json document = nlohmann::json::parse(status_text(client.get()), nullptr, false);
-    if (document.is_discarded()) return complain("the daemon gave no status", kExitFailed);
+    Outcome<Client> client = connect_to_running(socket);
+    if (!client) return complain(client.error());
+    Outcome<nlohmann::json> document = ask_status(client->get());
+    if (!document) return complain(document.error());
     if (json) {
-        std::cout << json_text(document) << std::endl;
+        std::cout << json_text(*document) << std::endl;
     } else {
-        print(document, 0);
+        print(*document, 0);
     }
+    return kExitGood;
+}
+
+int verdict(const std::string& socket, double seconds, bool json) {
+    Outcome<Client> client = connect_to_running(socket);
+    if (!client) return complain(client.error());
+    Outcome<Look> before = look_at(client->get());
+    if (!before) return complain(before.error());
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    Outcome<Look> after = look_at(client->get());
+    if (!after) return complain(after.error());
+    const Verdict verdict = judge(before->snapshot, after->snapshot);
+    if (json) {
+        std::cout << json_text(verdict_json(verdict)) << std::endl;
+        return kExitGood;
+    }
+    for (const std::string& sentence : sentences(verdict))
+        std::cout << sentence << "\n";
     return kExitGood;
 }
 

@@ -9,6 +9,7 @@
 #include "bindings/cli/quarantine.h"
 #include "bindings/cli/run.h"
 #include "bindings/cli/scan.h"
+#include "bindings/cli/trace.h"
 
 namespace {
 
@@ -51,6 +52,34 @@ void add_look(CLI::App* verb, LookOptions& options) {
     verb->add_flag("--json", options.json, "one JSON object on stdout");
 }
 
+void add_verdict(CLI::App& app, LookOptions& options, double& seconds, int& exit_status) {
+    CLI::App* verb = app.add_subcommand("verdict", "is loading the bottleneck, and which stage");
+    add_look(verb, options);
+    verb->add_option("--seconds", seconds, "how long to watch")->check(CLI::Range(0.1, 3600.0))->capture_default_str();
+    verb->callback([&] { exit_status = verdict(options.socket, seconds, options.json); });
+}
+
+void add_top(CLI::App& app, TopOptions& options, int& exit_status) {
+    CLI::App* verb = app.add_subcommand("top", "streams, stages, lanes and memory; refreshes; q ends it");
+    verb->add_option("--socket", options.socket, "the daemon's socket");
+    verb->add_option("--interval", options.interval, "seconds between two pictures")
+        ->check(CLI::Range(0.1, 3600.0))
+        ->capture_default_str();
+    verb->add_flag("--once", options.once, "one picture and out");
+    verb->add_flag("--json", options.json, "status and verdict as one JSON object on stdout, once");
+    verb->callback([&] { exit_status = top(options); });
+}
+
+void add_trace(CLI::App& app, TraceOptions& options, int& exit_status) {
+    CLI::App* verb = app.add_subcommand("trace", "the daemon's last seconds, for ui.perfetto.dev");
+    verb->add_option("-o,--output", options.output, "file, or - for stdout")->capture_default_str();
+    verb->add_option("--seconds", options.seconds, "only the last so many; otherwise all that is kept")
+        ->check(CLI::PositiveNumber);
+    verb->add_option("--socket", options.socket, "the daemon's socket");
+    verb->add_flag("--json", options.json, "what was written, as one JSON object on stdout");
+    verb->callback([&] { exit_status = trace(options); });
+}
+
 struct QuarantineOptions {
     std::vector<std::string> paths;
     bool all = false;
@@ -91,6 +120,13 @@ int main(int argc, char** argv) {
     scan_verb->add_option("folder", look.folder, "folder of images")->required();
     add_look(scan_verb, look);
     scan_verb->callback([&] { exit_status = scan(look.folder, look.socket, look.json); });
+
+    double verdict_seconds = 3;
+    add_verdict(app, look, verdict_seconds, exit_status);
+    TopOptions top_options;
+    add_top(app, top_options, exit_status);
+    TraceOptions trace_options;
+    add_trace(app, trace_options, exit_status);
 
     QuarantineOptions quarantine;
     add_quarantine(app, quarantine, exit_status);

@@ -102,11 +102,6 @@ std::string manifest_sentence(const Json& manifest) {
     return (manifest.value("kept", false) ? "written" : "not kept") + because;
 }
 
-int complain(const Failure& failure) {
-    std::cerr << "speedyctl: " << failure.message << "\n";
-    return failure.exit_status;
-}
-
 Outcome<Stream> open_scanning(const std::string& folder, const std::string& socket, Client& client) {
     Outcome<Client> connected = connect(socket, 0);
     if (!connected) return std::unexpected(connected.error());

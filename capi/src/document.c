@@ -1,5 +1,5 @@
-/* Documents: JSON texts that the daemon writes into a memfd and the client copies out with pread. The file is
- * never mapped, so it need not be trusted to keep its size. Any thread. */
+/* Documents: JSON texts and traces that the daemon writes into a memfd and the client copies out with pread.
+ * The file is never mapped, so it need not be trusted to keep its size. Any thread. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -32,19 +32,21 @@ static sl_status copy_text(int fd, uint64_t bytes, char** text) {
     return SL_OK;
 }
 
-sl_status sl_client_document(sl_client* client, sl_message* head, size_t bytes, char** json) {
+sl_status sl_client_document(sl_client* client, sl_message* head, size_t bytes, char** text,
+                             uint64_t* length) {
     sl_reply reply;
     sl_status status =
         sl_client_call(client, head, bytes, SL_MSG_DOCUMENT, &reply, sl_deadline(SL_DOCUMENT_TIMEOUT_MS));
     if (status != SL_OK) return status;
     if (reply.fd < 0)
         return sl_fail(SL_E_PROTOCOL, 0, "%s sent a document without descriptor", client->where);
-    uint64_t length = reply.body.document.bytes;
-    if (length > SL_DOCUMENT_MAX) {
+    uint64_t size = reply.body.document.bytes;
+    if (length != NULL) *length = size;
+    if (size > SL_DOCUMENT_MAX) {
         status = sl_fail(SL_E_PROTOCOL, 0, "%s sent a document of %llu bytes", client->where,
-                         (unsigned long long)length);
+                         (unsigned long long)size);
     } else {
-        status = copy_text(reply.fd, length, json);
+        status = copy_text(reply.fd, size, text);
     }
     close(reply.fd);
     return status;
@@ -56,7 +58,7 @@ sl_status sl_client_status(sl_client* client, char** json) {
     sl_status status = sl_check_owner(client->pid);
     if (status != SL_OK) return status;
     sl_message head = {.type = SL_MSG_STATUS};
-    return sl_client_document(client, &head, sizeof head, json);
+    return sl_client_document(client, &head, sizeof head, json, NULL);
 }
 
 sl_status sl_stream_report(sl_stream* stream, char** json) {
@@ -65,9 +67,9 @@ sl_status sl_stream_report(sl_stream* stream, char** json) {
     sl_status status = sl_check_owner(stream->pid);
     if (status != SL_OK) return status;
     sl_msg_stream message = {.head = {.type = SL_MSG_REPORT}, .stream_id = stream->stream_id};
-    return sl_client_document(stream->client, &message.head, sizeof message, json);
+    return sl_client_document(stream->client, &message.head, sizeof message, json, NULL);
 }
 
-void sl_free(void* text) {
-    free(text);
+void sl_free(void* memory) {
+    free(memory);
 }

@@ -74,6 +74,7 @@ struct sl_stream {
     int loop_fd;      /* epoll over event_fd and the socket; -1 until asked for */
     uint64_t wait_ns; /* atomic, relaxed */
     uint64_t waits;
+    uint64_t waiting_since; /* the daemon is told (return page); 0: not waiting */
 };
 
 /* What arrives on a socket: at most one descriptor with it (-1: none). Replies to clients are small. */
@@ -129,7 +130,9 @@ sl_status sl_client_call(sl_client* client, sl_message* head, size_t bytes, uint
                          sl_time deadline);
 
 /* document.c */
-sl_status sl_client_document(sl_client* client, sl_message* head, size_t bytes, char** json);
+/* *text has a zero byte behind it; length (may be NULL) is without that. */
+sl_status sl_client_document(sl_client* client, sl_message* head, size_t bytes, char** text,
+                             uint64_t* length);
 
 /* private.c, spawn.c */
 sl_status sl_private_connect(uint32_t flags, const char* program, sl_time deadline, sl_client** client);
@@ -153,6 +156,7 @@ sl_status sl_writes_end(sl_batch* batch);
 
 /* wait.c */
 sl_status sl_stream_await(sl_stream* stream, sl_time deadline);
+void sl_wait_ended(sl_stream* stream);
 
 /* position.c */
 void sl_position_begin(sl_stream* stream);

@@ -49,6 +49,7 @@ static sl_status take(sl_stream* stream, sl_batch** batch) {
     sl_shm_store_relaxed_u32(&stream->consumed, stream->consumed + 1);
     /* After the copy: from here on the daemon may write the entry again. */
     sl_shm_store_release_u32(&map->returns->consumed, stream->consumed);
+    sl_wait_ended(stream);
     if (descriptor.kind == SL_DESCRIPTOR_BATCH) return lease(stream, &descriptor, batch);
 
     /* No release will follow this one, so a daemon that waits for room in the ring is told now. */

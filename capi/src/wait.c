@@ -72,6 +72,24 @@ static sl_status sleep_until(sl_stream* stream, sl_time deadline) {
     return status;
 }
 
+/* The daemon cannot see when a client begins to wait. A wait that ran out goes on with the next one, so that
+ * who asks in slices is seen to wait all the time. */
+static void say_waiting(sl_stream* stream, sl_time since) {
+    if (stream->waiting_since != 0) return;
+    stream->waiting_since = (uint64_t)since;
+    sl_shm_store_relaxed_u64(&stream->map->returns->waiting_since_ns, stream->waiting_since);
+}
+
+/* A descriptor has been taken. */
+void sl_wait_ended(sl_stream* stream) {
+    if (stream->waiting_since == 0) return;
+    sl_shm_return_page* page = stream->map->returns;
+    uint64_t waited = (uint64_t)sl_now() - stream->waiting_since;
+    stream->waiting_since = 0;
+    sl_shm_store_relaxed_u64(&page->waiting_since_ns, 0);
+    sl_shm_store_relaxed_u64(&page->waited_ns, sl_shm_load_relaxed_u64(&page->waited_ns) + waited);
+}
+
 sl_status sl_stream_await(sl_stream* stream, sl_time deadline) {
     sl_status status = look(stream);
     if (status != SL_TIMEOUT) return status;
@@ -80,6 +98,7 @@ sl_status sl_stream_await(sl_stream* stream, sl_time deadline) {
         status = check_daemon(stream);
         return status == SL_OK ? give_up(stream) : status;
     }
+    say_waiting(stream, start);
     status = sleep_until(stream, deadline);
     uint64_t waited = (uint64_t)(sl_now() - start);
     sl_shm_store_relaxed_u64(&stream->wait_ns, stream->wait_ns + waited);

@@ -1,5 +1,11 @@
 #include "daemon/assemble/assembler.h"
 
+#ifdef SL_TEST_HOOKS
+#include <unistd.h>
+#endif
+
+#include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 
@@ -9,7 +15,15 @@ namespace sl {
 
 namespace {
 
+std::uint64_t now_ns() {
+    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+}
+
 void write_row(const RowJob& job) {
+#ifdef SL_TEST_HOOKS
+    static const char* delay = std::getenv("SPEEDYLOADER_TEST_ROW_DELAY_US");
+    if (delay != nullptr) ::usleep(static_cast<useconds_t>(std::strtoul(delay, nullptr, 10)));
+#endif
     if (job.sample != nullptr) {
         collate_row(job.sample, *job.table, job.target);
     } else {
@@ -31,7 +45,7 @@ Result<std::unique_ptr<Assembler>> Assembler::start(unsigned threads) {
     std::unique_ptr<Assembler> assembler(new Assembler);
     assembler->done_event_ = std::move(*event);
     for (unsigned i = 0; i < threads; ++i) {
-        assembler->threads_.emplace_back([raw = assembler.get()] { raw->run(); });
+        assembler->threads_.emplace_back([raw = assembler.get(), i] { raw->run(static_cast<std::uint16_t>(i)); });
     }
     return assembler;
 }
@@ -62,14 +76,14 @@ void Assembler::flush() {
     }
 }
 
-void Assembler::reap(std::vector<std::uint64_t>& tags) {
+void Assembler::reap(std::vector<RowDone>& rows) {
     quiet(done_event_.get());
-    std::lock_guard lock(mutex_);  // ROWS: the rows that these tags name are written
-    tags.insert(tags.end(), done_.begin(), done_.end());
+    std::lock_guard lock(mutex_);  // ROWS: they are written
+    rows.insert(rows.end(), done_.begin(), done_.end());
     done_.clear();
 }
 
-void Assembler::run() {
+void Assembler::run(std::uint16_t thread) {
     std::unique_lock lock(mutex_);
     while (true) {
         work_.wait(lock, [this] { return stopping_ || next_ < queue_.size(); });
@@ -80,9 +94,11 @@ void Assembler::run() {
             next_ = 0;
         }
         lock.unlock();
+        RowDone done{job.tag, now_ns(), 0, thread};
         write_row(job);
+        done.end_ns = now_ns();
         lock.lock();
-        done_.push_back(job.tag);
+        done_.push_back(done);
         // One ring for a run of rows: the conductor takes them all at once.
         if (done_.size() == 1) ring(done_event_.get());
     }

@@ -1,6 +1,6 @@
 // Assembler threads: finished samples become rows of batches.
 //
-// The conductor submits row jobs and takes back their tags; the threads in between are the only writers of
+// The conductor submits row jobs and takes back their tags and times; the threads in between are the only writers of
 // batch memory. They run the fused pass (collate.h) and fill in the row's label, id, validity and info. They
 // parse no foreign bytes. submit() and reap() belong to the conductor thread. Hand-overs are by mutex (ROWS,
 // both ways), so a reaped row is fully written and visible to whoever publishes it.
@@ -41,6 +41,14 @@ struct RowJob {
     std::uint8_t flip = 0;
 };
 
+// A row that is written: what the conductor gets back.
+struct RowDone {
+    std::uint64_t tag = 0;
+    std::uint64_t begin_ns = 0;  // CLOCK_MONOTONIC
+    std::uint64_t end_ns = 0;
+    std::uint16_t thread = 0;
+};
+
 class Assembler {
   public:
     static Result<std::unique_ptr<Assembler>> start(unsigned threads);
@@ -52,21 +60,21 @@ class Assembler {
     void submit(const RowJob& job) { pending_.push_back(job); }
     void flush();
     [[nodiscard]] std::size_t pending() const { return pending_.size(); }
-    // Appends the tags of finished rows.
-    void reap(std::vector<std::uint64_t>& tags);
+    // Appends the finished rows.
+    void reap(std::vector<RowDone>& rows);
     // Readable while finished rows wait.
     [[nodiscard]] int event_fd() const { return done_event_.get(); }
 
   private:
     Assembler() = default;
-    void run();
+    void run(std::uint16_t thread);
 
     std::vector<RowJob> pending_;  // conductor's own
     std::mutex mutex_;             // guards all below
     std::condition_variable work_;
     std::vector<RowJob> queue_;  // last in, first out would starve: taken from the front by index
     std::size_t next_ = 0;
-    std::vector<std::uint64_t> done_;
+    std::vector<RowDone> done_;
     bool stopping_ = false;
     UniqueFd done_event_;
     std::vector<std::thread> threads_;

@@ -8,10 +8,13 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -54,7 +57,9 @@ class Session {
     bool start_stream(std::uint32_t request, const Stream::Wish& wish, ScanQueue::Found found);
     Result<void> send_segments(std::uint32_t request, Stream& stream);
     bool reply_error(std::uint32_t request, const Error& error);
-    bool reply_document(std::uint32_t request, const std::string& json);
+    bool reply_document(std::uint32_t request, std::initializer_list<std::span<const std::byte>> parts);
+    bool reply_json(std::uint32_t request, const std::string& json);
+    bool on_trace(std::uint32_t request);
     bool sent(const Result<void>& result);
     void hang_up();
 

@@ -24,6 +24,17 @@ std::string dump(const Json& json) {
     return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+// Of the thread that asks, which is the conductor's.
+double thread_cpu_seconds() {
+    timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+double seconds(std::uint64_t ns) {
+    return static_cast<double>(ns) * 1e-9;
+}
+
 double ratio(std::uint64_t part, std::uint64_t whole) {
     return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
 }
@@ -37,6 +48,34 @@ Json lane_json(const sl_shm_stats& stats) {
             {"mean_ms", ratio(stats.lane_decode_ns[lane], stats.lane_samples[lane]) * 1e-6}};
     }
     return lanes;
+}
+
+// What speedyctl verdict compares two of; busy is wall time, since the start.
+Json stages_json(const Conductor& conductor) {
+    const StageTotals totals = conductor.trace().totals();
+    return {{"read",
+             {{"operations", totals.reads},
+              {"busy_s", seconds(totals.reading_ns)},
+              {"operations_s", seconds(totals.read_ns)}}},
+            {"decode",
+             {{"servers", conductor.workers().count()},
+              {"samples", totals.decodes},
+              {"busy_s", seconds(totals.decode_ns)},
+              {"cpu_s", seconds(totals.decode_cpu_ns)}}},
+            {"assemble",
+             {{"servers", conductor.trace().assemblers()},
+              {"rows", totals.rows},
+              {"busy_s", seconds(totals.row_ns)}}},
+            {"conductor", {{"servers", 1}, {"busy_s", thread_cpu_seconds()}}}};
+}
+
+Json consumer_json(const Stream& stream) {
+    const BatchRing& ring = stream.ring();
+    return {{"waits", ring.client_waits_since() != 0},
+            {"waited_s", seconds(ring.client_waited_ns())},
+            {"keeps_waits", ring.client_keeps_waits()},
+            {"found_empty", ring.found_empty()},
+            {"waited_for_s", seconds(stream.waited_for_consumer_ns())}};
 }
 
 Json stream_json(const Stream& stream) {
@@ -64,6 +103,7 @@ Json stream_json(const Stream& stream) {
               {"class_errors", ratio(stats.class_errors, stats.predicted)},
               {"typical_ms", stream.predictor().typical_ns() * 1e-6}}},
             {"waits_for_consumer", stream.waits_for_consumer()},
+            {"consumer", consumer_json(stream)},
             {"stopped", stream.stopped()}};
 }
 
@@ -166,6 +206,7 @@ std::string status_json(const DaemonStatus& daemon, const Conductor& conductor) 
                  {"reader", conductor.reader().description()},
                  {"reader_note", conductor.reader_note()},
                  {"workers", workers},
+                 {"stages", stages_json(conductor)},
                  {"worker_deaths", conductor.workers().deaths()},
                  {"cpu_seconds", own_cpu_seconds() + conductor.workers().cpu_seconds()},
                  {"daemon_cpu_seconds", own_cpu_seconds()},

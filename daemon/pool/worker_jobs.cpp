@@ -147,7 +147,7 @@ bool WorkerPool::reap_one(Entry& entry) {
     early_deaths_ = 0;
     entry.ticks = 0;
     entry.lanes.erase(completion.tag);
-    events_.completed(completion);
+    events_.completed(completion, static_cast<std::size_t>(&entry - entries_.data()));
     return true;
 }
 

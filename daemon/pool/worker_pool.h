@@ -31,7 +31,7 @@ struct LostJob {
 };
 
 struct WorkerPoolEvents {
-    std::function<void(const sl_shm_completion&)> completed;
+    std::function<void(const sl_shm_completion&, std::size_t worker)> completed;
     std::function<void(const LostJob&)> lost;
     std::function<void()> capacity;            // a worker has become able to take jobs
     std::function<void(const Error&)> failed;  // workers cannot be started; told again as long as it lasts

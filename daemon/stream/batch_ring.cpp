@@ -37,6 +37,7 @@ Result<BatchRing> BatchRing::create(const StreamLayout& layout, const RingIdenti
     ring.wake_ = std::move(*wake);
     ring.event_ = std::move(*event);
     ring_bell(ring.event_.ringer.get());  // who asks for events later looks at least once
+    ring.stream_ = static_cast<std::uint32_t>(identity.stream_id);
     ring.write_header(identity);
     if (auto sealed = ring.batches_.seal_against_writers(); !sealed) return std::unexpected(sealed.error());
     if (auto sealed = ring.returns_.seal_size(); !sealed) return std::unexpected(sealed.error());
@@ -123,6 +124,8 @@ void BatchRing::publish_batch(std::uint32_t slot, std::uint64_t epoch, std::uint
     descriptor.epoch = epoch;
     descriptor.batch = batch;
     descriptor.step = step;
+    if (unread() == 0) ++found_empty_;
+    trace_publication(descriptor);
     publish(descriptor);
 }
 
@@ -131,6 +134,7 @@ void BatchRing::publish_state(std::uint32_t kind, std::uint64_t epoch, std::uint
     descriptor.kind = kind;
     descriptor.epoch = epoch;
     descriptor.step = step;
+    if (kind == SL_DESCRIPTOR_END_OF_EPOCH) trace_end_of_epoch(descriptor);
     publish(descriptor);
 }
 
@@ -153,6 +157,7 @@ bool BatchRing::collect_returns() {
         std::uint32_t returned = sl_shm_load_acquire_u32(&return_page()->generation[slot]);  // RETURN
         if (returned != slots_[slot].generation) continue;
         set_slot(slot, SL_SLOT_FREE);
+        trace_return(slots_[slot]);
         --leased_;
         any = true;
     }

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/observe/trace.h"
 #include "daemon/plan/position.h"
 #include "daemon/stream/stream_layout.h"
 #include "shm/segment.h"
@@ -38,6 +39,9 @@ class BatchRing {
   public:
     static Result<BatchRing> create(const StreamLayout& layout, const RingIdentity& identity);
 
+    // From now on the trace is told of publications, leases and the client's waits. It outlives the ring.
+    void watch(Trace& trace) { trace_ = &trace; }
+
     // A free slot, now FILLING; nothing while all are filling or leased.
     std::optional<std::uint32_t> acquire();
 
@@ -48,6 +52,8 @@ class BatchRing {
     // Writes the error page first.
     void publish_error(const sl_shm_stream_error& error, std::uint64_t step);
     void close();
+    // Finished work has waited for a slot until now.
+    void was_full(std::uint64_t since_ns);
 
     // RETURN. Frees the slots whose leases have ended; true if there were any.
     bool collect_returns();
@@ -63,6 +69,13 @@ class BatchRing {
     [[nodiscard]] std::uint32_t leased() const { return leased_; }
     // Published batches that the client has not taken yet (by its own account; for the status only).
     [[nodiscard]] std::uint32_t unread() const;
+    // Time that the client has been without a batch after asking for one, and whether it is now: its own
+    // account as well. A client that waits for the event descriptor instead of in sl_next keeps none.
+    [[nodiscard]] std::uint64_t client_waited_ns() const;
+    [[nodiscard]] std::uint64_t client_waits_since() const;
+    [[nodiscard]] bool client_keeps_waits() const;
+    // Batches that were published when the client had taken all before them.
+    [[nodiscard]] std::uint64_t found_empty() const { return found_empty_; }
 
     // For attaching: the client maps batches read-only and returns writable.
     [[nodiscard]] const Segment& batches() const { return batches_; }
@@ -75,11 +88,19 @@ class BatchRing {
     struct Slot {
         std::uint32_t state = SL_SLOT_FREE;
         std::uint32_t generation = 0;
+        sl_shm_trace_event lease{};  // since its publication
     };
 
     void write_header(const RingIdentity& identity);
     void set_slot(std::uint32_t slot, std::uint32_t state);
     void publish(const sl_shm_descriptor& descriptor);
+
+    // ring_trace.cpp
+    [[nodiscard]] sl_shm_trace_event event_of(std::uint8_t kind, const sl_shm_descriptor& descriptor) const;
+    void trace_publication(const sl_shm_descriptor& descriptor);
+    void trace_return(const Slot& slot);
+    void trace_end_of_epoch(const sl_shm_descriptor& descriptor);
+
     [[nodiscard]] sl_shm_batch_live* live() const {
         return reinterpret_cast<sl_shm_batch_live*>(batches_.data() + SL_SHM_LIVE_OFFSET);
     }
@@ -95,6 +116,10 @@ class BatchRing {
     std::vector<Slot> slots_;
     std::uint32_t published_ = 0;
     std::uint32_t leased_ = 0;
+    std::uint64_t found_empty_ = 0;
+    std::uint32_t stream_ = 0;  // id, for the trace
+    Trace* trace_ = nullptr;
+    std::uint64_t last_wait_end_ns_ = 0;
 };
 
 }  // namespace sl

@@ -29,6 +29,7 @@ Conductor::Conductor(EventLoop& loop, const ConductorOptions& options)
     : loop_(loop),
       options_(options),
       budget_(options.memory_bytes),
+      trace_(options.workers, assembler_threads(options.workers)),
       scheduler_(options.workers),
       failure_log_(loop),
       quarantine_(Quarantine::open(options.quarantine_file)),
@@ -58,7 +59,8 @@ Result<std::unique_ptr<Conductor>> Conductor::create(EventLoop& loop, const Cond
 
     self->workers_ = std::make_unique<WorkerPool>(
         loop, options.worker_program, options.workers, options.boot_id, self->input_->segment(),
-        WorkerPoolEvents{.completed = [self](const sl_shm_completion& c) { self->on_completion(c); },
+        WorkerPoolEvents{.completed = [self](const sl_shm_completion& c,
+                                             std::size_t worker) { self->on_completion(c, worker); },
                          .lost = [self](const LostJob& lost) { self->on_lost(lost); },
                          .capacity = [] {},  // the turn after this event dispatches
                          .failed = [self](const Error& error) { self->stop_all(error); }});
@@ -113,6 +115,7 @@ Result<Stream*> Conductor::open(const Spec& spec, std::shared_ptr<const Dataset>
         !added) {
         return std::unexpected(added.error());
     }
+    stream->ring().watch(trace_);
     ++next_stream_id_;
     streams_[stream->id()] = std::move(*created);
     workers_->add_stream(stream->id(), spec.pipeline, &stream->slots().segment());
@@ -159,11 +162,12 @@ bool Conductor::collect() {
     rows_.clear();
     assembler_->reap(rows_);
     any |= !rows_.empty();
-    for (std::uint64_t tag : rows_)
-        on_row(tag);
+    for (const RowDone& row : rows_)
+        on_row(row);
     for (auto& [id, stream] : streams_) {
         if (!stream->flow.closing) any |= stream->ring().collect_returns();
     }
+    trace_.reads_under_way(reader_->in_flight() > reader_->hung());
     return any;
 }
 
@@ -179,6 +183,7 @@ bool Conductor::turn() {
             scheduler_.update(id, stream->front_step(), stream->predictor().mean_ns());
         }
         reader_->flush();
+        trace_.reads_under_way(reader_->in_flight() > reader_->hung());
         dispatch();
         workers_->flush();
         flush_rows();

@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "daemon/observe/trace.h"
 #include "daemon/pool/event_loop.h"
 #include "daemon/pool/input_arena.h"
 #include "daemon/pool/worker_pool.h"
@@ -58,6 +59,7 @@ class Conductor {
     [[nodiscard]] const InputArena& input() const { return *input_; }
     [[nodiscard]] const MemoryBudget& budget() const { return budget_; }
     [[nodiscard]] std::uint64_t boot_id() const { return options_.boot_id; }
+    [[nodiscard]] const Trace& trace() const { return trace_; }
 
   private:
     Conductor(EventLoop& loop, const ConductorOptions& options);
@@ -93,7 +95,7 @@ class Conductor {
 
     // work.cpp: runnable -> worker -> done, and what can go wrong there
     void dispatch();
-    void on_completion(const sl_shm_completion& completion);
+    void on_completion(const sl_shm_completion& completion, std::size_t worker);
     void on_lost(const LostJob& lost);
     void fail_at_decode(Task& task, SampleError error);
     void fail(Task& task, SampleError error);
@@ -102,9 +104,14 @@ class Conductor {
     void finish(Task& task);
     void assemble(Task& task);
     void flush_rows();
-    void on_row(std::uint64_t tag);
+    void on_row(const RowDone& row);
     void advance(Stream& stream);
     void stop_all(const Error& error);
+
+    // tracing.cpp: what has ended, for the trace
+    void trace_read(const Task& task, const ReadCompletion& completion);
+    void trace_decode(const Task& task, const sl_shm_completion& completion, std::size_t worker);
+    void trace_row(const Task& task, const RowDone& row);
 
     // What a task holds.
     void close_file(Task& task);
@@ -129,6 +136,7 @@ class Conductor {
     std::unique_ptr<InputArena> input_;
     std::unique_ptr<Reader> reader_;
     std::string reader_note_;
+    Trace trace_;
     Scheduler scheduler_;
     std::unique_ptr<Assembler> assembler_;
     TaskTable tasks_;
@@ -148,7 +156,7 @@ class Conductor {
     std::map<std::uint64_t, std::function<void()>> on_gone_;  // of streams that are closing
     bool rows_urgent_ = false;
     std::vector<ReadCompletion> reads_;
-    std::vector<std::uint64_t> rows_;
+    std::vector<RowDone> rows_;
 };
 
 }  // namespace sl

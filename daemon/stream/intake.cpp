@@ -66,6 +66,7 @@ void Conductor::start(Task& task) {
 
 void Conductor::open_file(Task& task) {
     ++opens_;
+    task.asked_ns = Trace::now();
     reader_->open({TaskTable::tag(task), task.path.c_str(), task.stream->dataset().mount(task.sample_id)});
     watch_reads();
 }
@@ -74,6 +75,7 @@ void Conductor::on_read_completion(const ReadCompletion& completion) {
     if (completion.is_open) --opens_;
     Task* task = tasks_.find(completion.tag);
     if (task == nullptr) return returned_late(completion);
+    trace_read(*task, completion);
     if (completion.is_open) {
         task->fd = completion.fd;
         if (task->fd >= 0) ++files_held_;
@@ -188,6 +190,7 @@ bool Conductor::start_read(Stream& stream, Task& task) {
 }
 
 void Conductor::read_file(Task& task) {
+    task.asked_ns = Trace::now();
     reader_->read({TaskTable::tag(task), task.fd, 0, task.bytes, input_->at(task.input_offset),
                    task.stream->dataset().mount(task.sample_id)});
     watch_reads();

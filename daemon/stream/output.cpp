@@ -29,9 +29,10 @@ void Conductor::flush_rows() {
     assembler_->flush();
 }
 
-void Conductor::on_row(std::uint64_t tag) {
-    Task* task = tasks_.find(tag);
+void Conductor::on_row(const RowDone& row) {
+    Task* task = tasks_.find(row.tag);
     if (task == nullptr) return;
+    trace_row(*task, row);
     Stream& stream = *task->stream;
     if (!stream.flow.closing) stream.row_done(*task);
     drop(*task);

@@ -1,16 +1,11 @@
 #include "daemon/stream/stream.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 namespace sl {
 
 namespace {
-
-std::uint64_t now_ns() {
-    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-}
 
 Result<BatchPlan> plan_epoch(const Spec& spec, const Dataset& dataset, std::uint64_t epoch) {
     return BatchPlan::make(dataset.sequence(spec.seed, epoch, spec.shuffle), spec.batch);
@@ -139,12 +134,11 @@ bool Stream::open_outputs() {
         if (!slot) {
             // Every slot is with the consumer and finished work waits: the consumer is the bottleneck.
             if (outputs_.empty() && !waiting_.empty() && !std::exchange(ring_full_, true)) {
-                ring_full_since_ns_ = now_ns();
+                ring_full_since_ns_ = Trace::now();
             }
             return any;
         }
-        if (std::exchange(ring_full_, false))
-            count(ring_.stats().ring_full_ns, now_ns() - ring_full_since_ns_);
+        if (std::exchange(ring_full_, false)) ring_.was_full(ring_full_since_ns_);
         Output output;
         output.step = next_output_step_++;
         output.epoch = epoch;

@@ -79,6 +79,8 @@ class Stream {
     [[nodiscard]] bool planned_all() const { return cursor_epoch_ >= spec_.epochs; }
     [[nodiscard]] bool stopped() const { return stopped_; }
     [[nodiscard]] bool waits_for_consumer() const { return ring_full_; }
+    // Time that finished work has waited for the consumer to return a batch, up to now.
+    [[nodiscard]] std::uint64_t waited_for_consumer_ns() const;
 
     [[nodiscard]] std::uint64_t id() const { return identity_.stream_id; }
     [[nodiscard]] const Spec& spec() const { return spec_; }

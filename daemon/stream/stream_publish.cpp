@@ -105,6 +105,11 @@ void Stream::publish_output(Output& output) {
     if (output.batch + 1 == identity_.batches_per_epoch) end_epoch(output.epoch, output.step + 1);
 }
 
+std::uint64_t Stream::waited_for_consumer_ns() const {
+    const std::uint64_t before = ring_.stats().ring_full_ns;
+    return ring_full_ ? before + Trace::now() - ring_full_since_ns_ : before;
+}
+
 void Stream::publish() {
     while (!stopped_ && !outputs_.empty() && outputs_.front().left == 0) {
         publish_output(outputs_.front());

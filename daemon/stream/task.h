@@ -70,6 +70,8 @@ struct Task {
     std::uint32_t slot = 0;
     bool has_slot = false;
 
+    std::uint64_t asked_ns = 0;  // when its open, read or decode under way was asked for
+
     Lane lane = Lane::kLight;
     double predicted_ns = 0;
     double actual_ns = 0;

@@ -61,6 +61,7 @@ void Conductor::dispatch() {
             continue;
         }
         task.state = TaskState::kDecoding;
+        task.asked_ns = Trace::now();
         --stream.flow.in_memory[static_cast<std::size_t>(task.lane)];
         sl_shm_job job{.tag = TaskTable::tag(task),
                        .stream_id = stream.id(),
@@ -75,9 +76,10 @@ void Conductor::dispatch() {
     }
 }
 
-void Conductor::on_completion(const sl_shm_completion& completion) {
+void Conductor::on_completion(const sl_shm_completion& completion, std::size_t worker) {
     Task* task = tasks_.find(completion.tag);
     if (task == nullptr || task->state != TaskState::kDecoding) return;
+    trace_decode(*task, completion, worker);
     scheduler_.finished(task->lane);
     Stream& stream = *task->stream;
     release_input(*task);

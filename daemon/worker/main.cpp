@@ -24,9 +24,9 @@ namespace {
 
 constexpr int kSocket = 3;
 
-std::uint64_t thread_cpu_ns() {
+std::uint64_t clock_ns(clockid_t clock) {
     timespec time{};
-    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    ::clock_gettime(clock, &time);
     return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
 }
 
@@ -53,6 +53,7 @@ void set_result(sl_shm_completion& completion, const Executed& executed) {
 sl_shm_completion work(const Attachment& attachment, const sl_shm_job& job, Executor& executor) {
     sl_shm_completion completion{};
     completion.tag = job.tag;
+    completion.begin_ns = clock_ns(CLOCK_MONOTONIC);
     completion.error_offset = kNoOffset;
     const auto* stream = attachment.stream(job.stream_id);
     auto input = attachment.input(job.input_offset, job.input_bytes);
@@ -65,15 +66,16 @@ sl_shm_completion work(const Attachment& attachment, const sl_shm_job& job, Exec
 #ifdef SL_TEST_HOOKS
     run_test_hooks(input);
 #endif
-    std::uint64_t started = thread_cpu_ns();
+    std::uint64_t started = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     auto executed = executor.execute(stream->pipeline, {job.seed, job.epoch, job.sample_id}, input,
                                      reinterpret_cast<std::uint8_t*>(output.data()));
-    completion.cpu_ns = thread_cpu_ns() - started;
+    completion.cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - started;
     if (executed) {
         set_result(completion, *executed);
     } else {
         set_error(completion, executed.error());
     }
+    completion.end_ns = clock_ns(CLOCK_MONOTONIC);
     return completion;
 }
 

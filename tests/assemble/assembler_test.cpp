@@ -132,7 +132,7 @@ void every_row_comes_back_once(unsigned threads) {
     Batch batch;
     auto assembler = start(threads);
     std::vector<std::uint32_t> seen(kRows);
-    std::vector<std::uint64_t> tags;
+    std::vector<RowDone> rows;
     std::uint32_t returned = 0;
     std::uint32_t wrong = 0;
     std::uint32_t submitted = 0;
@@ -142,22 +142,23 @@ void every_row_comes_back_once(unsigned threads) {
         }
         assembler->flush();
         assert_true(wait_done(*assembler));
-        tags.clear();
-        assembler->reap(tags);
-        for (std::uint64_t tag : tags) {
-            const auto row = static_cast<std::uint32_t>(tag - 0x500000000ULL);
+        rows.clear();
+        assembler->reap(rows);
+        for (const RowDone& done : rows) {
+            const auto row = static_cast<std::uint32_t>(done.tag - 0x500000000ULL);
             assert_true(row < kRows);
+            assert_true(done.thread < threads && done.begin_ns <= done.end_ns);
             ++seen[row];
             // Written by the time its tag comes back, not later.
             wrong += batch.image_is_right(row) && batch.fields_are_right(row) ? 0 : 1;
         }
-        returned += static_cast<std::uint32_t>(tags.size());
+        returned += static_cast<std::uint32_t>(rows.size());
     }
     assert_int_equal(wrong, 0);
     assert_int_equal(std::ranges::count(seen, 1U), kRows);
-    tags.clear();
-    assembler->reap(tags);
-    assert_true(tags.empty());
+    rows.clear();
+    assembler->reap(rows);
+    assert_true(rows.empty());
 }
 
 void with_one_thread_every_row_comes_back_once_and_is_written(void**) {
@@ -183,15 +184,15 @@ void nothing_is_written_before_the_flush(void**) {
 void a_row_at_a_time_is_woken_for_as_well(void**) {
     Batch batch;
     auto assembler = start(4);
-    std::vector<std::uint64_t> tags;
+    std::vector<RowDone> rows;
     for (std::uint32_t row = 0; row < 2000; ++row) {
         assembler->submit(batch.job(row));
         assembler->flush();
-        while (tags.size() <= row) {
+        while (rows.size() <= row) {
             assert_true(wait_done(*assembler));
-            assembler->reap(tags);
+            assembler->reap(rows);
         }
-        assert_true(tags.back() == batch.job(row).tag);
+        assert_true(rows.back().tag == batch.job(row).tag);
     }
 }
 

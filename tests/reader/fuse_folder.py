@@ -2,7 +2,7 @@
 
 RULES is a folder of JSON files, one for each faulty file and named as that one, or "all": {"on": "read" or "open",
 "error": "EIO", "times": 3} fails so often, then works; {"on": "read", "sleep": true} does not answer until the
-rule is removed. It prints "ready" when mounted and runs until it is unmounted.
+rule is removed; {"on": "read", "takes": 0.02} answers so many seconds later, as a slow store does. It prints "ready" when mounted and runs until it is unmounted.
 
 Mount is a context manager for the tests; it wakes all sleepers before it unmounts.
 """
@@ -101,6 +101,9 @@ def serve(mountpoint, source, rules):
                     continue
                 if rule["on"] != what:
                     continue
+                if "takes" in rule:
+                    time.sleep(rule["takes"])
+                    return
                 if rule.get("sleep"):
                     with open(os.path.join(rules, "..", "asleep"), "a") as marks:
                         marks.write(path + "\n")

@@ -161,6 +161,14 @@ class Daemons:
         self._clients.append(client)
         return client
 
+    def ask(self, daemon, verb, *flags, timeout=60):
+        """A verb of speedyctl that looks at a daemon, to its end: what it printed."""
+        command = [PROGRAMS / "speedyctl", verb, "--socket", daemon.socket, *flags]
+        done = subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, text=True, timeout=timeout,
+                              env=self.environment, capture_output=True)
+        assert done.returncode == 0, f"{done.stderr}\n{daemon.log()}"
+        return done.stdout
+
     def begin_python(self, script, *arguments):
         """A Python program, started and not waited for; it can import what the tests can, and the package."""
         path = os.pathsep.join(dict.fromkeys([str(PYTHON_PACKAGES), *filter(None, sys.path)]))

@@ -197,6 +197,48 @@ typedef struct sl_error {
     char path[1024]; /* of the sample; empty if it is not one sample's */
 } sl_error;
 
+typedef enum sl_trace_kind {
+    SL_TRACE_OPEN = 1,    /* a file is opened and asked for its size; amount: its bytes */
+    SL_TRACE_READ = 2,    /* its bytes are read; amount: how many came */
+    SL_TRACE_DECODE = 3,  /* a worker decodes and transforms; track: worker; amount: CPU ns */
+    SL_TRACE_ROW = 4,     /* a row of a batch is written; track: thread */
+    SL_TRACE_PUBLISH = 5, /* an instant: a whole batch is the client's; amount: rows */
+    SL_TRACE_LEASE = 6,   /* from a batch's publication to its return */
+    SL_TRACE_WAIT = 7,    /* a client waited in sl_next */
+    SL_TRACE_FULL = 8,    /* finished work waited for a batch to be returned */
+    SL_TRACE_EPOCH_END = 9,
+    SL_TRACE_KIND_32_BITS = INT32_MAX
+} sl_trace_kind;
+
+/* A span that has ended; an instant's begin is its end. */
+typedef struct sl_trace_event {
+    uint64_t begin_ns; /* CLOCK_MONOTONIC */
+    uint64_t end_ns;
+    uint64_t sample_id; /* OPEN, READ, DECODE, ROW */
+    uint64_t step;      /* batches before its batch since epoch 0 */
+    uint64_t amount;    /* see the kind */
+    uint32_t stream;    /* id, as in the status */
+    uint32_t epoch;
+    uint32_t batch;        /* index in the epoch */
+    uint32_t predicted_us; /* DECODE */
+    uint16_t track;        /* worker or assembler thread, from 0 */
+    uint8_t kind;          /* SL_TRACE_...; others may come */
+    uint8_t lane;          /* READ, DECODE, ROW: 0 light, 1 medium, 2 heavy, as predicted */
+    uint32_t error;        /* OPEN, READ: errno; DECODE: sl_sample_kind_name; 0: none */
+} sl_trace_event;
+
+/* The last seconds of a daemon, for all its streams. */
+typedef struct sl_trace {
+    uint32_t struct_size;
+    uint32_t workers;
+    uint32_t assemblers; /* threads that write rows */
+    uint32_t reserved;
+    uint64_t count;
+    uint64_t overwritten;   /* events since the daemon's start that it does not hold any more */
+    uint64_t now_ns;        /* CLOCK_MONOTONIC, when the trace was taken */
+    sl_trace_event* events; /* for sl_free; in no order; NULL if there is none */
+} sl_trace;
+
 /* Connects to a daemon. Tried in this order: options->socket; the environment's SPEEDYLOADER_SOCKET; the
  * system daemon's /run/speedyloader/speedyloader.sock if it lets this user in; this user's private daemon,
  * which is started if it does not run and leaves by itself after its last client. A path that is given is the
@@ -305,8 +347,13 @@ SL_API sl_status sl_stream_report(sl_stream* stream, char** json);
 /* The daemon's status as JSON text that sl_free frees. Any thread. */
 SL_API sl_status sl_client_status(sl_client* client, char** json);
 
-/* Frees text from the library; NULL is allowed. Any thread. */
-SL_API void sl_free(void* text);
+/* What the daemon did in its last seconds. It keeps the newest 65,536 events (32,768 a worker where it has
+ * more than two, at most 262,144): four a sample and two a batch. trace->events is memory that sl_free frees.
+ * Any thread. */
+SL_API sl_status sl_client_trace(sl_client* client, sl_trace* trace);
+
+/* Frees what the library gave as text or events; NULL is allowed. Any thread. */
+SL_API void sl_free(void* memory);
 
 /* This thread's record of the last call that failed; code SL_OK if none has. Any thread. */
 SL_API sl_status sl_last_error(sl_error* error);

@@ -1,0 +1,74 @@
+// The trace: what the daemon did in its last seconds, and how busy its stages have been since it began.
+//
+// Written by the conductor, and by the batch rings and streams that it drives, all on its thread; nobody
+// waits for it. It is always on: an event is one store of 64 bytes and, for most, one look at the clock
+// (together less than 0.1 microseconds; a sample makes four). Events are kept in a ring of fixed size, the
+// newest win: 65,536, or 32,768 a worker if there are more than two, at most 262,144. At 1,000 samples a
+// second and worker that is about eight seconds and 2 MiB a worker; the memory is touched as it is used.
+//
+// The stages' totals are for the utilisation law: the busy time of a stage over a while, by its servers and
+// the length of the while, is its utilisation (speedyctl verdict does that).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "shm/trace.h"
+
+namespace sl {
+
+// Since the daemon's start; times in nanoseconds of the wall clock but for decode_cpu_ns. A span counts when
+// it ends.
+struct StageTotals {
+    std::uint64_t reads = 0;       // opens and reads that came back in time
+    std::uint64_t read_ns = 0;     // sum of their lengths; many are under way at once
+    std::uint64_t reading_ns = 0;  // time with at least one under way
+    std::uint64_t decodes = 0;
+    std::uint64_t decode_ns = 0;
+    std::uint64_t decode_cpu_ns = 0;
+    std::uint64_t rows = 0;
+    std::uint64_t row_ns = 0;
+};
+
+class Trace {
+  public:
+    Trace(std::uint32_t workers, std::uint32_t assemblers);
+
+    [[nodiscard]] static std::uint64_t now();
+
+    // Adds an event and, for the kinds that have one, its stage's totals.
+    void record(const sl_shm_trace_event& event);
+    // The same for a decode whose begin and end are a worker's word: they are moved to lie within
+    // [event.begin_ns, event.end_ns], which the conductor knows, and behind the worker's last one.
+    void record_decode(sl_shm_trace_event event, std::uint64_t said_begin, std::uint64_t said_end);
+    // Whether opens or reads are under way now; told whenever that may have changed.
+    void reads_under_way(bool any);
+
+    // As of now, with a reading time that goes on.
+    [[nodiscard]] StageTotals totals() const;
+    [[nodiscard]] std::uint32_t assemblers() const { return assemblers_; }
+
+    // The document of shm/trace.h: header, older events, newer events. Valid until the next event.
+    struct Parts {
+        sl_shm_trace_header header{};
+        std::array<std::span<const sl_shm_trace_event>, 2> events;
+    };
+    [[nodiscard]] Parts parts() const;
+
+  private:
+    void add(const sl_shm_trace_event& event);
+
+    std::uint32_t workers_;
+    std::uint32_t assemblers_;
+    std::size_t capacity_;
+    std::vector<sl_shm_trace_event> events_;  // grows to its capacity, then is a ring
+    std::size_t oldest_ = 0;
+    std::uint64_t overwritten_ = 0;
+    StageTotals totals_;
+    std::uint64_t reading_since_ = 0;             // 0: nothing under way
+    std::vector<std::uint64_t> last_decode_end_;  // by worker
+};
+
+}  // namespace sl
