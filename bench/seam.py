@@ -4,7 +4,9 @@ Task: 20 short epochs of photographs (20 batches each), random-resized-crop to 2
 order, as many workers as cores, a consumer that takes every batch at once. The status says how much CPU time
 the workers have used; it is asked whenever a border of a window is delivered. A window is 8 batches: `seam`
 from the fifth batch before an epoch's end to the fourth of the next one, `middle` around an epoch's tenth
-batch. Busy is CPU time of the workers / (time x workers), over all 19 seams or all 20 middles of a run.
+batch. Busy is CPU time of the workers / (time x workers), over all 19 seams or all 20 middles of a run. Idle is
+time in which a worker decodes nothing, by the daemon's trace: milliseconds a worker and window of eight batches'
+publications, over the seams and middles that the trace still holds when the run ends.
 
   pipelined  one stream of 20 epochs: no drain at the seam is what is claimed
   drained    a stream an epoch, opened when the one before has ended: what a drain looks like
@@ -25,7 +27,7 @@ EPOCHS = 20
 BATCHES = 20  # an epoch
 SEAM = (BATCHES - 5, 3)  # borders: delivered batches, of one epoch and of the next
 MIDDLE = (5, 13)
-BUSY, RATE = "busy", "samples/s"
+BUSY, IDLE, RATE = "busy", "idle ms", "samples/s"
 
 
 def tools():
@@ -66,9 +68,26 @@ def run(client, job, drained):
         if drained:
             stream.close()
     _, end = sample(client)
+    events, _ = client.trace()
     if not drained:
         stream.close()
-    return borders, end - begin
+    return borders, end - begin, events
+
+
+def idle_ms(events, windows, workers, kinds):
+    """Mean idle time of a worker in the windows between publications; `kinds` are decode and publish."""
+    decode, publish = kinds
+    published = {(e.epoch, e.batch): e.end_ns for e in events if e.kind == publish}
+    spans = [(e.begin_ns, e.end_ns) for e in events if e.kind == decode]
+    first = min(begin for begin, _ in spans)
+    idle = []
+    for early, late in windows:
+        begin, end = published.get(early, 0), published.get(late, 0)
+        if begin < first or end == 0:
+            continue  # overwritten
+        busy_ns = sum(max(0, min(end, b) - max(begin, a)) for a, b in spans)
+        idle.append(((end - begin) * workers - busy_ns) / workers / 1e6)
+    return statistics.mean(idle)
 
 
 def busy(borders, windows, workers):
@@ -89,18 +108,23 @@ def measure(options):
 
         def part(drained):
             with capi.Client(socket, "bench") as client:
-                borders, seconds = run(client, job, drained)
+                borders, seconds, events = run(client, job, drained)
+            kinds = capi.TRACE_DECODE, capi.TRACE_PUBLISH
             return {"seam": busy(borders, seams, workers), "middle": busy(borders, middles, workers),
+                    "seam_idle": idle_ms(events, seams, workers, kinds),
+                    "middle_idle": idle_ms(events, middles, workers, kinds),
                     RATE: EPOCHS * BATCHES * size / seconds}
 
         results = common.interleave({"pipelined": lambda _: part(False), "drained": lambda _: part(True)},
                                     1 if options.quick else 5, lambda text: print(text, file=sys.stderr))
-    rows = [(f"{name}, {where}", {BUSY: common.column(found, where)} |
+    rows = [(f"{name}, {where}", {BUSY: common.column(found, where), IDLE: common.column(found, f"{where}_idle")} |
              ({RATE: common.column(found, RATE)} if where == "seam" else {}))
             for name, found in results.items() for where in ("seam", "middle")]
     figures = {f"{prefix}{where}_busy": statistics.median(common.column(results[name], where))
                for name, prefix in (("pipelined", ""), ("drained", "drained_"))
                for where in ("seam", "middle")}
+    figures |= {f"{prefix}{where}_idle_ms": statistics.median(common.column(results[name], f"{where}_idle"))
+                for name, prefix in (("pipelined", ""), ("drained", "drained_")) for where in ("seam", "middle")}
     note = f"{EPOCHS} epochs of {BATCHES} batches of {size}, {workers} workers"
     return common.Report(rows, figures, [note], ("share of the workers' time", {
         name: cells[BUSY] for name, cells in rows}))

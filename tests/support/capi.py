@@ -62,6 +62,24 @@ class _Error(ctypes.Structure):
                 ("message", ctypes.c_char * 512), ("path", ctypes.c_char * 1024)]
 
 
+class TraceEvent(ctypes.Structure):
+    """sl_trace_event; DECODE is one of its kinds."""
+    _fields_ = [("begin_ns", ctypes.c_uint64), ("end_ns", ctypes.c_uint64), ("sample_id", ctypes.c_uint64),
+                ("step", ctypes.c_uint64), ("amount", ctypes.c_uint64), ("stream", ctypes.c_uint32),
+                ("epoch", ctypes.c_uint32), ("batch", ctypes.c_uint32), ("predicted_us", ctypes.c_uint32),
+                ("track", ctypes.c_uint16), ("kind", ctypes.c_uint8), ("lane", ctypes.c_uint8),
+                ("error", ctypes.c_uint32)]
+
+
+TRACE_DECODE, TRACE_PUBLISH = 3, 5
+
+
+class _Trace(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_uint32), ("workers", ctypes.c_uint32), ("assemblers", ctypes.c_uint32),
+                ("reserved", ctypes.c_uint32), ("count", ctypes.c_uint64), ("overwritten", ctypes.c_uint64),
+                ("now_ns", ctypes.c_uint64), ("events", ctypes.POINTER(TraceEvent))]
+
+
 def _sized(kind, **values):
     return kind(struct_size=ctypes.sizeof(kind), **values)
 
@@ -222,6 +240,15 @@ class Client:
         if self._library.sl_client_status(self._handle, ctypes.byref(text)) != OK:
             raise Error(self._library)
         return _document(self._library, text)
+
+    def trace(self):
+        """(events, how many were overwritten): TraceEvent objects, oldest first."""
+        trace = _sized(_Trace)
+        if self._library.sl_client_trace(self._handle, ctypes.byref(trace)) != OK:
+            raise Error(self._library)
+        events = [TraceEvent.from_buffer_copy(event) for event in trace.events[:trace.count]]
+        self._library.sl_free(trace.events)
+        return events, trace.overwritten
 
     def disconnect(self):
         self._library.sl_disconnect(self._handle)
