@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 
 namespace sl::cli {
@@ -16,14 +17,17 @@ StageCount stage(const nlohmann::json& stages, const char* name) {
 
 StreamCount stream(const nlohmann::json& from) {
     const nlohmann::json& consumer = from.at("consumer");
+    const double batches = from.at("batches").get<double>();
+    const double unread = std::min(batches, from.at("unread").get<double>());
+    const double taken = batches == 0 ? 0 : (batches - unread) / batches;
     return {.dataset = from.at("dataset").get<std::string>(),
-            .batches = from.at("batches").get<double>(),
-            .samples = from.at("samples").get<double>(),
+            .batches = batches,
+            .samples = from.at("samples").get<double>() * taken,
             .waited = consumer.at("waited_s").get<double>(),
             .keeps_waits = consumer.at("keeps_waits").get<bool>(),
             .found_empty = consumer.at("found_empty").get<double>(),
             .waited_for = consumer.at("waited_for_s").get<double>(),
-            .unread = from.at("unread").get<double>()};
+            .unread = unread};
 }
 
 }  // namespace

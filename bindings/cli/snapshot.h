@@ -20,7 +20,7 @@ struct StageCount {
 struct StreamCount {
     std::string dataset;
     double batches = 0;
-    double samples = 0;
+    double samples = 0;       // of batches that the client has taken: what lies in the ring comes in bursts
     double waited = 0;        // the client, for a batch
     bool keeps_waits = true;  // else only `found_empty` tells
     double found_empty = 0;   // batches published when all before them had been taken

@@ -22,6 +22,8 @@ namespace {
 
 volatile sig_atomic_t interrupted = 0;
 
+constexpr std::size_t kSlowShown = 3;
+
 // Keys arrive one by one and unseen, while this lives. Signals still do what they do.
 class Keys {
   public:
@@ -75,12 +77,19 @@ void add_stream(std::vector<std::string>& lines, const nlohmann::json& stream, c
                          stream["batches"].get<unsigned long long>(), prediction["mape"].get<double>() * 100,
                          stream["failed"].get<unsigned long long>(),
                          stream["dataset"].get<std::string>().c_str()));
+    std::size_t slow = 0;
     std::string lanes = "       ";
     for (const auto& [name, lane] : stream["lanes"].items()) {
         lanes += line("  %s %llu x %.2f ms", name.c_str(), lane["samples"].get<unsigned long long>(),
                       lane["mean_ms"].get<double>());
     }
     lines.push_back(lanes);
+    for (const auto& sample : stream["slowest"]) {
+        lines.push_back(line("         slowest  %.1f ms (predicted %.1f)  %s", sample["ms"].get<double>(),
+                             sample["predicted_ms"].get<double>(),
+                             sample["path"].get<std::string>().c_str()));
+        if (++slow == kSlowShown) break;
+    }
 }
 
 std::vector<std::string> picture(const Look& look, const Verdict& verdict) {

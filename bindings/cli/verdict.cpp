@@ -26,7 +26,7 @@ StageLoad load(Stage stage, const StageCount& before, const StageCount& after, d
 StreamLoad stream_load(std::uint64_t id, const StreamCount& before, const StreamCount& after,
                        double seconds) {
     StreamLoad load{.id = id, .dataset = after.dataset};
-    load.samples_per_s = (after.samples - before.samples) / seconds;
+    load.samples_per_s = std::max(0.0, after.samples - before.samples) / seconds;
     const double batches = after.batches - before.batches;
     load.wait_share = after.keeps_waits ? (after.waited - before.waited) / seconds
                       : batches > 0     ? (after.found_empty - before.found_empty) / batches

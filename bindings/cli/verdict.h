@@ -47,7 +47,7 @@ struct Verdict {
     double seconds = 0;
     Stage bottleneck = Stage::kNone;
     bool saturated = false;      // it is busy all the time; else nothing is, and it is the busiest
-    double samples_per_s = 0;    // delivered
+    double samples_per_s = 0;    // taken by the jobs
     double wait_share = 0;       // of the stream that waits most
     double loader_most = 0;      // what the stages could do at most, together; 0: unknown
     double reads_under_way = 0;  // mean

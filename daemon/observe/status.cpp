@@ -78,6 +78,19 @@ Json consumer_json(const Stream& stream) {
             {"waited_for_s", seconds(stream.waited_for_consumer_ns())}};
 }
 
+Json slowest_json(const Stream& stream) {
+    Json samples = Json::array();
+    for (const SlowSample& sample : stream.flow.slowest.samples()) {
+        std::string path;
+        stream.dataset().path(sample.sample_id, path);
+        samples.push_back({{"sample_id", sample.sample_id},
+                           {"path", path},
+                           {"ms", static_cast<double>(sample.cpu_ns) * 1e-6},
+                           {"predicted_ms", sample.predicted_ns * 1e-6}});
+    }
+    return samples;
+}
+
 Json stream_json(const Stream& stream) {
     const sl_shm_stats& stats = stream.ring().stats();
     return {{"id", stream.id()},
@@ -102,6 +115,7 @@ Json stream_json(const Stream& stream) {
              {{"mape", ratio(stats.absolute_error_ppm, stats.predicted) * 1e-6},
               {"class_errors", ratio(stats.class_errors, stats.predicted)},
               {"typical_ms", stream.predictor().typical_ns() * 1e-6}}},
+            {"slowest", slowest_json(stream)},
             {"waits_for_consumer", stream.waits_for_consumer()},
             {"consumer", consumer_json(stream)},
             {"stopped", stream.stopped()}};

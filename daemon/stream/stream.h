@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "daemon/assemble/assembler.h"
+#include "daemon/observe/slowest.h"
 #include "daemon/plan/spec.h"
 #include "daemon/predict/predictor.h"
 #include "daemon/stream/batch_ring.h"
@@ -102,6 +103,7 @@ class Stream {
         // Tasks whose size is known and that wait for a slot and an input buffer, in plan order.
         std::array<std::set<std::pair<std::pair<std::uint64_t, std::uint32_t>, std::uint32_t>>, kLanes> sized;
         bool closing = false;
+        Slowest slowest;
     };
     Flow flow;
 

@@ -138,7 +138,7 @@ static const struct lie {
     {wrong_magic, SL_E_PROTOCOL, "not one of SpeedyLoader's"},
     {not_ready, SL_E_PROTOCOL, "not one of SpeedyLoader's"},
     {too_new, SL_E_VERSION, "layout 2.2"},
-    {too_old, SL_E_VERSION, "layout 1.0"},
+    {too_old, SL_E_VERSION, "layout 1.1"},
     {other_length, SL_E_PROTOCOL, "segment length"},
     {short_header, SL_E_PROTOCOL, "header length"},
     {no_slots, SL_E_PROTOCOL, "slot count"},

@@ -30,7 +30,7 @@ def test_where_there_is_no_terminal_it_prints_once(daemons, busy):
     for words in ("speedyloaderd", f"pid {busy.pid}", "decode", "ids_60", "client", "bottleneck", "light"):
         assert words in said, said
     row = next(line for line in said.splitlines() if line.endswith("ids_60"))
-    assert 20 < int(row.split()[1]) <= 205  # samples/s: 4 in 20 ms and more
+    assert 20 < int(row.split()[1]) <= 212  # samples/s: 4 in 20 ms and more, and 4 at the edge
 
 
 def test_its_json_holds_status_and_verdict(daemons, busy):

@@ -142,6 +142,19 @@ def test_a_decode_says_its_class_and_what_was_predicted(run):
     assert sum(event["args"]["predicted_ms"] > 0 for event in trace.of("decode")) > 500
 
 
+def test_the_slowest_samples_of_the_status_are_the_traces(run):
+    trace, known = run
+    worst = collections.defaultdict(float)
+    for event in trace.of("decode"):
+        sample = event["args"]["sample"]
+        worst[sample] = max(worst[sample], event["args"]["actual_ms"])
+    slowest = known["status"]["streams"][0]["slowest"]
+    assert len(slowest) == 8
+    assert [s["ms"] for s in slowest] == pytest.approx(sorted(worst.values(), reverse=True)[:8], abs=1e-3)
+    assert all(worst[s["sample_id"]] == pytest.approx(s["ms"], abs=1e-3) for s in slowest)
+    assert all(s["path"].endswith(".jpg") for s in slowest)
+
+
 def test_the_seam_is_seen_and_has_no_drain(run):
     trace, _ = run
     ends = {event["args"]["epoch"]: event["ts"] for event in trace.of("epoch", "i")}

@@ -1,8 +1,10 @@
 // The trace keeps the newest events in order, counts what it dropped, and trusts no worker's clock.
 #include "daemon/observe/trace.h"
 
+#include <utility>
 #include <vector>
 
+#include "daemon/observe/slowest.h"
 #include "tests/cmocka_cpp.h"
 
 namespace sl {
@@ -115,6 +117,20 @@ void reading_is_busy_only_while_something_is_under_way(void**) {
     assert_true(busy <= ended - begun + 1'000'000);
 }
 
+void the_slowest_samples_are_each_named_once_by_their_worst_time(void**) {
+    Slowest slowest;
+    for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
+        for (std::uint64_t id = 0; id < 100; ++id)
+            slowest.add({id, (id * 37 + 11) % 100 + 10 * (2 - epoch), 5.0});
+    }
+    const auto& samples = slowest.samples();
+    assert_int_equal(samples.size(), Slowest::kKept);
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+        assert_true(samples[i].cpu_ns == 99 - i + 20);  // the first epoch was the slowest
+        assert_true((samples[i].sample_id * 37 + 11) % 100 == 99 - i);
+    }
+}
+
 }  // namespace
 }  // namespace sl
 
@@ -127,6 +143,7 @@ int main() {
         cmocka_unit_test(decodes_of_one_worker_do_not_bound_those_of_another),
         cmocka_unit_test(totals_are_sums_of_lengths_by_stage),
         cmocka_unit_test(reading_is_busy_only_while_something_is_under_way),
+        cmocka_unit_test(the_slowest_samples_are_each_named_once_by_their_worst_time),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
