@@ -91,6 +91,30 @@ Json slowest_json(const Stream& stream) {
     return samples;
 }
 
+Json errors_json(const PredictionErrors& errors) {
+    return {{"samples", errors.samples},
+            {"mape", errors.mape()},
+            {"bias", errors.bias()},
+            {"class_errors", errors.class_error()}};
+}
+
+Json prediction_json(const Stream& stream) {
+    const sl_shm_stats& stats = stream.ring().stats();
+    const Predictor& predictor = stream.predictor();
+    const PredictionReport& report = predictor.report();
+    const CostClasses& classes = predictor.model().classes();
+    return {{"mape", ratio(stats.absolute_error_ppm, stats.predicted) * 1e-6},
+            {"class_errors", ratio(stats.class_errors, stats.predicted)},
+            {"rank_correlation", report.rank_correlation()},
+            {"start", errors_json(report.start())},
+            {"first_epoch", errors_json(report.first_epoch())},
+            {"warm", errors_json(report.warm())},
+            {"typical_ms", predictor.typical_ns() * 1e-6},
+            {"medium_from_ms", classes.medium_from_ns() * 1e-6},
+            {"heavy_from_ms", classes.heavy_from_ns() * 1e-6},
+            {"samples_known", predictor.model().history().known()}};
+}
+
 Json stream_json(const Stream& stream) {
     const sl_shm_stats& stats = stream.ring().stats();
     return {{"id", stream.id()},
@@ -111,10 +135,7 @@ Json stream_json(const Stream& stream) {
             {"bytes_read", stats.bytes_read},
             {"decode_cpu_seconds", static_cast<double>(stats.decode_ns) * 1e-9},
             {"lanes", lane_json(stats)},
-            {"prediction",
-             {{"mape", ratio(stats.absolute_error_ppm, stats.predicted) * 1e-6},
-              {"class_errors", ratio(stats.class_errors, stats.predicted)},
-              {"typical_ms", stream.predictor().typical_ns() * 1e-6}}},
+            {"prediction", prediction_json(stream)},
             {"slowest", slowest_json(stream)},
             {"waits_for_consumer", stream.waits_for_consumer()},
             {"consumer", consumer_json(stream)},

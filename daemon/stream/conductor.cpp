@@ -53,6 +53,10 @@ Result<std::unique_ptr<Conductor>> Conductor::create(EventLoop& loop, const Cond
     if (!reader) return std::unexpected(std::move(reader).error());
     self->reader_ = std::move(*reader);
 
+    auto costs = CostStore::create(loop, options.cost_folder);
+    if (!costs) return std::unexpected(std::move(costs).error());
+    self->costs_ = std::move(*costs);
+
     auto assembler = Assembler::start(assembler_threads(options.workers));
     if (!assembler) return std::unexpected(assembler.error());
     self->assembler_ = std::move(*assembler);
@@ -93,6 +97,7 @@ bool Conductor::shut_down() {
             if (task->fd >= 0 && returned) ::close(task->fd);
         }
         stream->ring().close();
+        costs_->ended(stream->predictor().shared_model());
     }
     streams_.clear();
     return returned;
@@ -106,7 +111,8 @@ Result<Stream*> Conductor::open(const Spec& spec, std::shared_ptr<const Dataset>
                                 const Stream::Wish& wish) {
     if (const Error* why = workers_->trouble()) return std::unexpected(*why);
     RingIdentity identity{.boot_id = options_.boot_id, .stream_id = next_stream_id_};
-    auto created = Stream::create(spec, std::move(dataset), identity, wish, budget_);
+    auto costs = costs_->open(dataset->fingerprint(), dataset->size(), spec.pipeline);
+    auto created = Stream::create(spec, std::move(dataset), identity, wish, std::move(costs), budget_);
     if (!created) return std::unexpected(std::move(created).error());
     Stream* stream = created->get();
     // Only ends the wait. The client shares the descriptor, so nobody here reads it.
@@ -246,6 +252,7 @@ void Conductor::sweep() {
         }
         workers_->remove_stream(stream->id());
         auto on_gone = on_gone_.extract(stream->id());
+        costs_->ended(stream->predictor().shared_model());
         it = streams_.erase(it);
         if (on_gone) on_gone.mapped()();
     }

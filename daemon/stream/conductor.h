@@ -17,6 +17,7 @@
 #include "daemon/pool/event_loop.h"
 #include "daemon/pool/input_arena.h"
 #include "daemon/pool/worker_pool.h"
+#include "daemon/predict/cost_store.h"
 #include "daemon/quarantine/quarantine.h"
 #include "daemon/schedule/scheduler.h"
 #include "daemon/stream/failure_log.h"
@@ -35,6 +36,7 @@ struct ConductorOptions {
     ReaderOptions reader;
     std::chrono::milliseconds read_timeout{30'000};  // then an open or a read is given up
     std::string quarantine_file;                     // "": known bad samples are forgotten with the daemon
+    std::string cost_folder;                         // "": so is what samples cost
     std::uint64_t boot_id = 0;
 };
 
@@ -146,6 +148,7 @@ class Conductor {
     std::vector<std::uint64_t> overdue_;
     FailureLog failure_log_;
     std::unique_ptr<Quarantine> quarantine_;
+    std::unique_ptr<CostStore> costs_;
     std::map<std::uint64_t, std::unique_ptr<Stream>> streams_;
     std::unique_ptr<WorkerPool> workers_;
     std::uint64_t next_stream_id_ = 1;

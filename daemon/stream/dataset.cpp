@@ -147,9 +147,16 @@ std::uint32_t format_hint(std::string_view path) {
     if (dot == std::string_view::npos) return 0;
     std::string extension(path.substr(dot + 1));
     std::ranges::transform(extension, extension.begin(), [](unsigned char c) { return std::tolower(c); });
-    constexpr std::array<std::string_view, 4> kJpeg = {"jpg", "jpeg", "jpe", "jfif"};
-    if (std::ranges::find(kJpeg, extension) != kJpeg.end()) return 1;
-    return extension == "png" ? 2 : 0;
+    constexpr struct {
+        std::string_view names;  // with a space before and behind each
+        std::uint32_t number;
+    } kFormats[] = {{" jpg jpeg jpe jfif ", 1}, {" png ", 2}, {" gif ", 3},  {" webp ", 4},
+                    {" tif tiff ", 5},          {" bmp ", 6}, {" heic ", 7}, {" avif ", 8},
+                    {" pbm pgm ppm pnm ", 9}};
+    extension = " " + extension + " ";
+    const auto* found = std::ranges::find_if(
+        kFormats, [&](const auto& format) { return format.names.find(extension) != std::string_view::npos; });
+    return found == std::end(kFormats) ? 0 : found->number;
 }
 
 }  // namespace sl

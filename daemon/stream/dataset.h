@@ -70,7 +70,8 @@ class Dataset {
     std::shared_ptr<const Mix> mix_;
 };
 
-// A number for the format that a file's name suggests: JPEG 1, PNG 2, other 0; only a hint for predictions.
+// The number, as worker/decode/image.h counts, of the format that a file's name suggests, 0 for none; only a
+// hint for predictions.
 std::uint32_t format_hint(std::string_view path);
 
 }  // namespace sl

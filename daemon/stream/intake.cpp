@@ -46,6 +46,7 @@ void Conductor::admit(Stream& stream) {
     // the plan's order keeps the members of the front step always admitted.
     constexpr std::uint32_t kMostOpening = 192;
     const std::uint32_t most_tasks = kMostOpening + stream.ring().layout().sample_slots.total();
+    if (!costs_->is_ready(stream.predictor().model())) return;  // a moment, until its file has been read
     while (!stream.stopped() && !stream.planned_all() && stream.flow.opening < kMostOpening &&
            opens_ < max_files_ && stream.flow.tasks < most_tasks) {
         Task& task = tasks_.allocate();
@@ -137,6 +138,7 @@ void Conductor::on_size(Task& task, std::uint64_t bytes) {
         stream.predictor().predict(task.key(stream.spec().seed), task.bytes, format_hint(task.path));
     task.predicted_ns = prediction.cost_ns;
     task.lane = prediction.lane;
+    task.cost_known = prediction.known;
     task.state = TaskState::kSized;
     stream.flow.sized[static_cast<std::size_t>(task.lane)].insert({{task.step, task.row}, task.index});
     // Streams that wait for their consumers must not hold the descriptors that others need: opened again

@@ -13,11 +13,12 @@ Result<BatchPlan> plan_epoch(const Spec& spec, const Dataset& dataset, std::uint
 
 }  // namespace
 
-Stream::Stream(const Spec& spec, std::shared_ptr<const Dataset> dataset, const RingIdentity& identity)
+Stream::Stream(const Spec& spec, std::shared_ptr<const Dataset> dataset, const RingIdentity& identity,
+               std::shared_ptr<CostModel> costs)
     : spec_(spec),
       dataset_(std::move(dataset)),
       identity_(identity),
-      predictor_(spec.pipeline),
+      predictor_(std::move(costs)),
       ledger_(identity.samples),
       cursor_epoch_(identity.start.epoch),
       cursor_batch_(identity.start.batch),
@@ -28,7 +29,7 @@ Stream::Stream(const Spec& spec, std::shared_ptr<const Dataset> dataset, const R
 
 Result<std::unique_ptr<Stream>> Stream::create(const Spec& spec, std::shared_ptr<const Dataset> dataset,
                                                const RingIdentity& base, const Wish& wish,
-                                               MemoryBudget& budget) {
+                                               std::shared_ptr<CostModel> costs, MemoryBudget& budget) {
     if (spec.pipeline.height == 0 || spec.pipeline.width == 0) {
         return fail(Status::kSpec,
                     "the pipeline gives pictures no fixed size, so they cannot be batched: add "
@@ -60,7 +61,7 @@ Result<std::unique_ptr<Stream>> Stream::create(const Spec& spec, std::shared_ptr
     if (!samples) return std::unexpected(std::move(samples).error().because("sample ring"));
     if (auto sealed = samples->seal_size(); !sealed) return std::unexpected(sealed.error());
 
-    std::unique_ptr<Stream> stream(new Stream(spec, std::move(dataset), identity));
+    std::unique_ptr<Stream> stream(new Stream(spec, std::move(dataset), identity, std::move(costs)));
     stream->memory_ = std::move(*memory);
     stream->ring_ = std::move(*ring);
     stream->slots_ = SampleSlots(std::move(*samples), layout->sample_slot_bytes, layout->sample_slots);

@@ -46,7 +46,7 @@ class Stream {
     // position), kUnsupported, kBudget, kNoMemory.
     static Result<std::unique_ptr<Stream>> create(const Spec& spec, std::shared_ptr<const Dataset> dataset,
                                                   const RingIdentity& identity, const Wish& wish,
-                                                  MemoryBudget& budget);
+                                                  std::shared_ptr<CostModel> costs, MemoryBudget& budget);
 
     // The next planned place, or nothing after the last epoch. Fills in the task's place and sample.
     bool next_place(Task& task);
@@ -133,7 +133,8 @@ class Stream {
         std::uint32_t error_row = 0;
     };
 
-    Stream(const Spec& spec, std::shared_ptr<const Dataset> dataset, const RingIdentity& identity);
+    Stream(const Spec& spec, std::shared_ptr<const Dataset> dataset, const RingIdentity& identity,
+           std::shared_ptr<CostModel> costs);
 
     const BatchPlan& plan(std::uint64_t epoch);
     void open_account(std::uint64_t epoch, const BatchPlan& made);

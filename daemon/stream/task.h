@@ -74,6 +74,7 @@ struct Task {
 
     Lane lane = Lane::kLight;
     double predicted_ns = 0;
+    bool cost_known = false;  // it had been decoded before
     double actual_ns = 0;
     Box box;
     bool flip = false;

@@ -16,13 +16,13 @@ namespace {
 constexpr std::uint32_t kMaxCrashes = 2;
 constexpr std::uint32_t kMaxKills = 8;
 
-void count_decoded(sl_shm_stats& stats, const Task& task, Lane actual_lane) {
+void count_decoded(sl_shm_stats& stats, const Task& task, bool class_error) {
     auto lane = static_cast<std::size_t>(task.lane);
     auto actual = static_cast<std::uint64_t>(task.actual_ns);
     count(stats.decode_ns, actual);
     count(stats.lane_samples[lane], 1);
     count(stats.lane_decode_ns[lane], actual);
-    count(stats.class_errors, actual_lane != task.lane ? 1 : 0);
+    count(stats.class_errors, class_error ? 1 : 0);
     count(stats.predicted, 1);
     count(stats.predicted_ns, static_cast<std::uint64_t>(task.predicted_ns));
     count(stats.actual_ns, actual);
@@ -93,9 +93,10 @@ void Conductor::on_completion(const sl_shm_completion& completion, std::size_t w
     task->actual_ns = static_cast<double>(completion.cpu_ns);
     task->box = {completion.box[0], completion.box[1], completion.box[2], completion.box[3]};
     task->flip = completion.flip != 0;
-    Lane actual_lane = stream.predictor().lane_of(task->actual_ns);
+    const bool class_error =
+        stream.predictor().judge({task->predicted_ns, task->lane, task->cost_known}, task->actual_ns);
     sl_shm_stats& stats = stream.ring().stats();
-    count_decoded(stats, *task, actual_lane);
+    count_decoded(stats, *task, class_error);
     count(stats.warnings, completion.warnings != 0 ? 1 : 0);
     stream.predictor().observe(task->key(stream.spec().seed), task->bytes,
                                {.format = completion.format,

@@ -1,0 +1,134 @@
+#include "daemon/predict/cost_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace sl {
+
+namespace {
+
+constexpr double kFloorNs = 20e3;      // nothing costs less than this: opening, entropy tables, one resize
+constexpr double kCeilingNs = 3.6e12;  // nor more than an hour
+constexpr double kFirstMeanNs = 1.2e6;
+constexpr std::uint64_t kMeanWindow = 200;
+constexpr double kMs = 1e-6;  // in a nanosecond
+
+double bounded(double cost_ms) {
+    return std::clamp(cost_ms / kMs, kFloorNs, kCeilingNs);
+}
+
+bool are_weights(const CostModel::Learned::Weights& weights) {
+    constexpr double kMost = 1e6;  // milliseconds per megabyte or megapixel
+    return std::isfinite(weights.seen) && weights.seen > 0 &&
+           std::ranges::all_of(weights.weights,
+                               [](double w) { return std::isfinite(w) && std::abs(w) < kMost; });
+}
+
+std::uint32_t number_of(std::uint32_t format) {
+    return format < kFormats ? format : 0;
+}
+
+}  // namespace
+
+CostModel::CostModel(const Pipeline& pipeline, std::uint64_t samples)
+    : pipeline_(pipeline), history_(std::make_unique<SampleHistory>(samples)), mean_ns_(kFirstMeanNs) {
+    for (std::uint32_t format = 0; format < kFormats; ++format) {
+        known_[2 * format].regression = Regression(usual_cost(format, false));
+        known_[2 * format + 1].regression = Regression(usual_cost(format, true));
+        fresh_[format].regression = Regression(usual_cost(format, false));
+    }
+}
+
+Prediction CostModel::predict(const DrawKey& key, std::uint64_t bytes, std::uint32_t format_hint) {
+    const auto record = history_->find(key.sample_id, bytes);
+    double cost = 0;
+    if (record) {
+        const auto x = cost_features(pipeline_, key, bytes, record->picture);
+        cost =
+            bounded(known_[known_index(record->picture)].regression.predict(x) * std::exp(record->residual));
+    } else {
+        const std::uint32_t format = number_of(format_hint);
+        const auto x = cost_features(pipeline_, key, bytes, sizes_[format].guess(bytes, format));
+        cost = bounded(fresh_[format].regression.predict(x));
+    }
+    classes_.add(cost);
+    if (mean_is_guessed_) count_mean(cost);
+    if (!record) return {cost, classes_.lane_of(cost), false};
+    const Lane lane = classes_.lane_of(cost, static_cast<Lane>(record->lane));
+    history_->set_lane(key.sample_id, bytes, static_cast<std::uint32_t>(lane));
+    return {cost, lane, true};
+}
+
+void CostModel::observe(const DrawKey& key, std::uint64_t bytes, const Observed& observed) {
+    const Picture picture = {.format = number_of(observed.format),
+                             .width = observed.width,
+                             .height = observed.height,
+                             .progressive = observed.progressive};
+    if (!std::isfinite(observed.cost_ns)) return;
+    const double cost_ns = std::clamp(observed.cost_ns, 1.0, kCeilingNs);
+    const double cost_ms = cost_ns * kMs;
+    ++observations_;
+    if (std::exchange(mean_is_guessed_, false)) counted_in_mean_ = 0;
+    count_mean(cost_ns);
+
+    const bool first = !history_->find(key.sample_id, bytes);
+    if (first) {
+        Model& fresh = fresh_[picture.format];
+        SizeGuess& sizes = sizes_[picture.format];
+        fresh.regression.observe(cost_features(pipeline_, key, bytes, sizes.guess(bytes, picture.format)),
+                                 cost_ms);
+        fresh.seen += 1;
+        sizes.learn(bytes, picture);
+    }
+    Model& model = known_[known_index(picture)];
+    const auto x = cost_features(pipeline_, key, bytes, picture);
+    const double expected = bounded(model.regression.predict(x)) * kMs;
+    history_->learn(key.sample_id, bytes, picture, std::log(cost_ms / expected));
+    if (first) {
+        const Lane turned_out = classes_.lane_of(cost_ns);
+        history_->set_lane(key.sample_id, bytes, static_cast<std::uint32_t>(turned_out));
+    }
+    model.regression.observe(x, cost_ms);
+    model.seen += 1;
+}
+
+void CostModel::count_mean(double cost_ns) {
+    counted_in_mean_ = std::min(counted_in_mean_ + 1, kMeanWindow);
+    const double step = 1 / static_cast<double>(counted_in_mean_);
+    mean_ns_ += step * (cost_ns - mean_ns_);
+}
+
+CostModel::Learned CostModel::learned() const {
+    Learned learned;
+    for (std::size_t i = 0; i < known_.size(); ++i)
+        learned.known[i] = {known_[i].regression.weights(), known_[i].seen};
+    for (std::size_t i = 0; i < fresh_.size(); ++i) {
+        learned.fresh[i] = {fresh_[i].regression.weights(), fresh_[i].seen};
+        learned.sizes[i] = sizes_[i].state();
+    }
+    learned.typical_ns = classes_.typical_ns();
+    learned.mean_ns = mean_ns_;
+    return learned;
+}
+
+void CostModel::restore(const Learned& learned, std::unique_ptr<SampleHistory> history) {
+    const auto take = [](Model& model, const Learned::Weights& from) {
+        if (are_weights(from)) model = {Regression(from.weights, from.seen), from.seen};
+    };
+    for (std::size_t i = 0; i < known_.size(); ++i)
+        take(known_[i], learned.known[i]);
+    for (std::size_t i = 0; i < fresh_.size(); ++i) {
+        take(fresh_[i], learned.fresh[i]);
+        sizes_[i].restore(learned.sizes[i]);
+    }
+    classes_.restore(learned.typical_ns);
+    if (std::isfinite(learned.mean_ns) && learned.mean_ns > 0) {
+        mean_ns_ = learned.mean_ns;
+        counted_in_mean_ = kMeanWindow / 4;
+        mean_is_guessed_ = false;
+    }
+    history_ = std::move(history);
+}
+
+}  // namespace sl
