@@ -36,8 +36,7 @@ class Watch:
         self._errors, self._costs, self._buffered, self._reserved = [], [], [], 0
 
     def after(self, batch):
-        for row in range(BATCH):
-            sample = batch.sample(row)
+        for row, sample in enumerate(batch.samples()):
             self._costs.append((sample.sample_id in self._heavy, sample.actual_us))
             if self._taken + row >= WARM_AFTER:
                 self._errors.append(abs(sample.predicted_us - sample.actual_us) / max(1, sample.actual_us))

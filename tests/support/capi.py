@@ -152,12 +152,14 @@ class Batch:
             raise Error(self._library)
         return info.epoch, info.batch, info.step
 
-    def sample(self, row):
-        """What is known of one row: has sample_id, lane, predicted_us, actual_us, ..."""
-        info = _sized(_SampleInfo)
-        if self._library.sl_batch_sample(self._handle, row, ctypes.byref(info)) != OK:
-            raise Error(self._library)
-        return info
+    def samples(self):
+        """What is known of each row: sample_id, lane, predicted_us, actual_us, ..."""
+        rows = []
+        for row in range(self.raw("valid")[1][0]):
+            rows.append(_sized(_SampleInfo))
+            if self._library.sl_batch_sample(self._handle, row, ctypes.byref(rows[-1])) != OK:
+                raise Error(self._library)
+        return rows
 
     def release(self):
         if self._library.sl_batch_release(self._handle) != OK:
