@@ -1,18 +1,18 @@
-// Runnable samples of one stream: a queue per lane, each in plan order.
+// Samples of one stream that wait for the same thing: a queue per lane, each in plan order.
 //
-// Owned by the conductor thread, through the scheduler. Nothing can fail.
+// Used for samples whose cost is known and that wait for memory (Admission), and for runnable ones that wait
+// for a worker (Scheduler). Owned by the conductor thread. Nothing can fail.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <set>
 
 #include "daemon/predict/predictor.h"
 
 namespace sl {
 
-// A sample that could start now. Ordered by its place in the plan.
+// A sample that waits. Ordered by its place in the plan.
 struct Runnable {
     std::uint64_t step = 0;  // batches before its batch since epoch 0
     std::uint32_t row = 0;
@@ -28,23 +28,22 @@ struct Runnable {
 
 class LaneQueue {
   public:
+    using Lanes = std::array<std::set<Runnable>, kLanes>;
+
     void add(Lane lane, const Runnable& runnable) { lanes_[index(lane)].insert(runnable); }
     void remove(Lane lane, const Runnable& runnable) { lanes_[index(lane)].erase(runnable); }
 
+    [[nodiscard]] const std::set<Runnable>& lane(Lane lane) const { return lanes_[index(lane)]; }
     [[nodiscard]] const Runnable* head(Lane lane) const {
         const auto& queue = lanes_[index(lane)];
         return queue.empty() ? nullptr : &*queue.begin();
-    }
-    Runnable take(Lane lane) {
-        auto node = lanes_[index(lane)].extract(lanes_[index(lane)].begin());
-        return node.value();
     }
     [[nodiscard]] std::size_t size(Lane lane) const { return lanes_[index(lane)].size(); }
     [[nodiscard]] bool empty() const;
 
   private:
     static std::size_t index(Lane lane) { return static_cast<std::size_t>(lane); }
-    std::array<std::set<Runnable>, kLanes> lanes_;
+    Lanes lanes_;
 };
 
 }  // namespace sl

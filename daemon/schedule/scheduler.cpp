@@ -1,15 +1,29 @@
 #include "daemon/schedule/scheduler.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 namespace sl {
 
 namespace {
-constexpr double kSafety = 1.5;  // a prediction is half as much again wrong often enough
+
+constexpr double kOverrun = 4;  // times its prediction: then it is not what it was taken for
+constexpr int kMostLookedAt =
+    64;  // of a lane: the costs of slow samples differ, so the head need not be first
+constexpr double kForget = 1.0 / 2048;
+constexpr double kHorizon = 4;  // times what the longest sample needs
+constexpr double kMostHorizon = 8192;
+
+// Subtracted as whole numbers: a resumed stream's steps may be larger than a double counts exactly.
+double batches_between(std::uint64_t from, std::uint64_t to) {
+    return static_cast<double>(static_cast<std::int64_t>(to - from));
 }
 
-void Scheduler::add_stream(std::uint64_t stream, std::uint32_t batch_size) {
-    streams_[stream].batch_size = batch_size;
+}  // namespace
+
+void Scheduler::add_stream(std::uint64_t stream, const Share& share) {
+    streams_[stream].share = share;
 }
 
 void Scheduler::remove_stream(std::uint64_t stream) {
@@ -17,19 +31,30 @@ void Scheduler::remove_stream(std::uint64_t stream) {
 }
 
 void Scheduler::update(std::uint64_t stream, std::uint64_t front_step, double mean_ns) {
-    if (auto found = streams_.find(stream); found != streams_.end()) {
-        found->second.front_step = front_step;
-        found->second.mean_ns = mean_ns;
+    auto found = streams_.find(stream);
+    if (found == streams_.end()) return;
+    Stream& updated = found->second;
+    updated.front_step = front_step;
+    updated.mean_ns = mean_ns;
+    updated.front_ns = 0;
+    for (const Running& running : running_) {
+        if (running.stream == stream && running.runnable.step == front_step)
+            updated.front_ns = std::max(updated.front_ns, remaining(running));
     }
 }
 
+void Scheduler::taken(std::uint64_t stream, std::uint64_t step, bool waited) {
+    if (auto found = streams_.find(stream); found != streams_.end())
+        found->second.consumer.taken(step, waited, now_ns_);
+}
+
 void Scheduler::add(std::uint64_t stream, Lane lane, const Runnable& runnable) {
-    if (auto found = streams_.find(stream); found != streams_.end()) {
-        // Who was idle, or is new, saves up no claim: it starts level with whoever goes first now.
-        if (found->second.queue.empty())
-            found->second.served_ns = std::max(found->second.served_ns, level_ns_);
-        found->second.queue.add(lane, runnable);
-    }
+    auto found = streams_.find(stream);
+    if (found == streams_.end()) return;
+    Stream& owner = found->second;
+    // Who was idle, or is new, saves up no claim: it starts level with whoever goes first now.
+    if (owner.queue.empty()) owner.served_ns = std::max(owner.served_ns, level_ns_);
+    owner.queue.add(lane, runnable);
 }
 
 void Scheduler::remove(std::uint64_t stream, Lane lane, const Runnable& runnable) {
@@ -37,71 +62,188 @@ void Scheduler::remove(std::uint64_t stream, Lane lane, const Runnable& runnable
         found->second.queue.remove(lane, runnable);
 }
 
-double Scheduler::latest_start(const Stream& stream, const Runnable& runnable) const {
-    // Subtracted as whole numbers: a resumed stream's steps may be larger than a double counts exactly.
-    auto batches_ahead = static_cast<double>(static_cast<std::int64_t>(runnable.step - stream.front_step));
-    double due = batches_ahead * stream.batch_size * stream.mean_ns / workers_;
-    return due - runnable.predicted_ns * kSafety;
+void Scheduler::foresee(std::uint64_t stream, double predicted_ns) {
+    auto found = streams_.find(stream);
+    if (found == streams_.end()) return;
+    double& longest = found->second.longest_ns;
+    longest = std::max(predicted_ns, longest * (1 - kForget));
 }
 
-std::optional<Lane> Scheduler::best_lane(const Stream& stream) const {
-    std::optional<Lane> best;
-    double best_start = 0;
+double Scheduler::latest_start(const Stream& stream, Lane lane, const Runnable& runnable) const {
+    const double work = batches_between(stream.front_step, runnable.step) * stream.share.batch_size *
+                        stream.mean_ns / workers_;
+    const double due = std::max(stream.front_ns + work, stream.consumer.until(runnable.step, now_ns_));
+    return due - runnable.predicted_ns * (lane == Lane::kLight ? 1 : stream.safety.factor());
+}
+
+// What a running sample may still take; one that should have ended is expected to take as long again.
+double Scheduler::remaining(const Running& running) const {
+    const double elapsed = static_cast<double>(now_ns_ - running.since_ns);
+    return elapsed <= running.runnable.predicted_ns ? running.runnable.predicted_ns - elapsed : elapsed;
+}
+
+bool Scheduler::slow(const Running& running) const {
+    return running.lane != Lane::kLight ||
+           static_cast<double>(now_ns_ - running.since_ns) > kOverrun * running.runnable.predicted_ns;
+}
+
+Scheduler::Choice Scheduler::best_of(const Stream& stream, Lane lane) const {
+    Choice found{lane, nullptr, 0};
+    int looked_at = 0;
+    for (const Runnable& runnable : stream.queue.lane(lane)) {
+        const double start = latest_start(stream, lane, runnable);
+        if (found.runnable == nullptr || start < found.latest_start) found = {lane, &runnable, start};
+        if (lane == Lane::kLight || ++looked_at == kMostLookedAt) break;
+    }
+    return found;
+}
+
+// The first of those whose batch has gone by.
+Scheduler::Choice Scheduler::late(const Stream& stream) const {
+    Choice chosen;
     for (Lane lane : {Lane::kLight, Lane::kMedium, Lane::kHeavy}) {
         const Runnable* head = stream.queue.head(lane);
-        if (head == nullptr) continue;
-        double start = latest_start(stream, *head);
-        if (!best || start < best_start) {
-            best = lane;
-            best_start = start;
-        }
+        if (head == nullptr || batches_between(stream.front_step, head->step) >= 0) continue;
+        if (chosen.runnable == nullptr || *head < *chosen.runnable)
+            chosen = {lane, head, latest_start(stream, lane, *head)};
     }
-    if (best && *best != Lane::kLight && last_worker() && light_is_due(stream)) return Lane::kLight;
-    return best;
+    return chosen;
+}
+
+Scheduler::Choice Scheduler::best(const Stream& stream) const {
+    Choice chosen = late(stream);
+    if (chosen.runnable != nullptr) return chosen;
+    for (Lane lane : {Lane::kLight, Lane::kMedium, Lane::kHeavy}) {
+        const Choice found = best_of(stream, lane);
+        if (found.runnable == nullptr) continue;
+        if (chosen.runnable == nullptr || found.latest_start < chosen.latest_start) chosen = found;
+    }
+    return chosen;
 }
 
 bool Scheduler::last_worker() const {
-    return workers_ > 1 && running_not_light_ + 1 >= workers_;
+    if (workers_ <= 1) return false;
+    const auto held = std::ranges::count_if(running_, [this](const Running& one) { return slow(one); });
+    return static_cast<std::uint64_t>(held) + 1 >= workers_;
 }
 
-bool Scheduler::light_is_due(const Stream& stream) const {
-    const Runnable* light = stream.queue.head(Lane::kLight);
-    return light != nullptr && latest_start(stream, *light) <= 0;
+bool Scheduler::light_is_due(const Stream& stream, double within_ns) const {
+    const Choice light = best_of(stream, Lane::kLight);
+    return light.runnable != nullptr && light.latest_start <= within_ns;
 }
 
-Scheduler::Entry* Scheduler::least_served(bool with_due_light) {
+// When a worker would come free again if the last one took this.
+double Scheduler::first_free(const Choice& last) const {
+    double first = last.runnable->predicted_ns;
+    for (const Running& running : running_)
+        first = std::min(first, remaining(running));
+    return first;
+}
+
+// A stream with a batch's time to spare lends, if the others can give back in time: a worker that takes a
+// heavy sample of theirs is gone, and this says when the next comes. When it needs its share again it has no
+// claim on what it lent.
+void Scheduler::settle_lending() {
+    double next_free = 0;
+    if (running_.size() + 1 >= workers_) {
+        next_free = std::numeric_limits<double>::infinity();
+        for (const Running& running : running_)
+            next_free = std::min(next_free, remaining(running));
+    }
+    if (running_.empty()) next_free = 0;
+    for (auto& [id, stream] : streams_) {
+        if (stream.queue.empty()) continue;
+        const double step = stream.consumer.step_ns();
+        const bool lends = step > 0 && best(stream).latest_start > step + next_free;
+        if (stream.lends && !lends) stream.served_ns = std::max(stream.served_ns, level_ns_);
+        stream.lends = lends;
+    }
+}
+
+template <class Condition>
+Scheduler::Entry* Scheduler::least_served(Condition condition) {
     Entry* chosen = nullptr;
     for (Entry& entry : streams_) {
         const Stream& stream = entry.second;
-        if (stream.queue.empty() || (with_due_light && !light_is_due(stream))) continue;
+        if (stream.queue.empty() || !condition(stream)) continue;
         if (chosen == nullptr || stream.served_ns < chosen->second.served_ns) chosen = &entry;
     }
     return chosen;
 }
 
 std::optional<Pick> Scheduler::pick() {
-    Entry* chosen = least_served(false);
+    if (streams_.size() > 1) settle_lending();
+    Entry* chosen = least_served([](const Stream& stream) { return !stream.lends; });
+    if (chosen == nullptr) chosen = least_served([](const Stream&) { return true; });
     if (chosen == nullptr) return std::nullopt;
     level_ns_ = std::max(level_ns_, chosen->second.served_ns);
-    if (last_worker() && *best_lane(chosen->second) != Lane::kLight) {
+    Choice choice = best(chosen->second);
+    const bool late = batches_between(chosen->second.front_step, choice.runnable->step) < 0;
+    if (choice.lane != Lane::kLight && !late && last_worker()) {
         // The rule holds across streams too; who is passed over stays the least served and comes next.
-        if (Entry* light = least_served(true)) chosen = light;
+        auto has_due_light = [this, within = first_free(choice)](const Stream& stream) {
+            return light_is_due(stream, within);
+        };
+        if (Entry* light = has_due_light(chosen->second) ? chosen : least_served(has_due_light)) {
+            chosen = light;
+            choice = best_of(chosen->second, Lane::kLight);
+        }
     }
     auto& [id, stream] = *chosen;
-    Lane lane = *best_lane(stream);
-    Pick pick{id, lane, stream.queue.take(lane)};
-    stream.served_ns += pick.runnable.predicted_ns;
-    if (lane != Lane::kLight) ++running_not_light_;
+    Pick pick{id, choice.lane, *choice.runnable};
+    stream.queue.remove(pick.lane, pick.runnable);
+    stream.served_ns += pick.runnable.predicted_ns / stream.share.weight;
+    running_.push_back({id, pick.lane, pick.runnable, now_ns_});
     return pick;
 }
 
-void Scheduler::finished(Lane lane) {
-    if (lane != Lane::kLight && running_not_light_ > 0) --running_not_light_;
+void Scheduler::leave(std::uint32_t task, double actual_ns) {
+    auto running = std::ranges::find(running_, task, [](const Running& one) { return one.runnable.task; });
+    if (running == running_.end()) return;
+    if (auto found = streams_.find(running->stream); found != streams_.end() && actual_ns > 0) {
+        Stream& stream = found->second;
+        const double predicted = running->runnable.predicted_ns;
+        stream.served_ns += (actual_ns - predicted) / stream.share.weight;
+        if (running->lane != Lane::kLight) stream.safety.observe(predicted, actual_ns);
+    }
+    *running = running_.back();
+    running_.pop_back();
+}
+
+void Scheduler::finished(std::uint32_t task, double actual_ns) {
+    leave(task, actual_ns);
+}
+
+void Scheduler::lost(std::uint32_t task) {
+    leave(task, 0);
+}
+
+std::uint32_t Scheduler::horizon(std::uint64_t stream) const {
+    auto found = streams_.find(stream);
+    if (found == streams_.end()) return 0;
+    const Stream& s = found->second;
+    const double needed = s.longest_ns * s.safety.factor() * workers_ / std::max(s.mean_ns, 1.0);
+    return static_cast<std::uint32_t>(std::min(kHorizon * needed, kMostHorizon));
+}
+
+double Scheduler::latest_start(std::uint64_t stream, Lane lane, const Runnable& runnable) const {
+    auto found = streams_.find(stream);
+    return found == streams_.end() ? 0 : latest_start(found->second, lane, runnable);
 }
 
 std::size_t Scheduler::runnable(std::uint64_t stream, Lane lane) const {
     auto found = streams_.find(stream);
     return found == streams_.end() ? 0 : found->second.queue.size(lane);
+}
+
+double Scheduler::step_ns(std::uint64_t stream) const {
+    auto found = streams_.find(stream);
+    return found == streams_.end() ? 0 : found->second.consumer.step_ns();
+}
+
+double Scheduler::safety(std::uint64_t stream) const {
+    auto found = streams_.find(stream);
+    return found == streams_.end() ? 1 : found->second.safety.factor();
 }
 
 }  // namespace sl

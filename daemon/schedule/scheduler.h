@@ -1,24 +1,40 @@
 // The scheduler: which runnable sample a free worker takes.
 //
-// A deterministic state machine, owned by the conductor thread; costs and completions are its inputs and it
-// reads no clock, so the same code can be driven by a simulation.
+// A deterministic state machine, owned by the conductor thread. Time, costs, completions and what the
+// consumer has taken are its inputs; it reads no clock, so the same code is driven by the simulator
+// (bench/schedule_sim). docs/scheduling.md tells why it is so and what it is worth.
 //
-// Within a stream: batch b is due when the work before it is done, due(b) = (b - front) x batch x mean cost /
-// workers; a sample's latest start is due(b) - predicted cost x safety; of the heads of the three lanes the
-// one with the earliest latest start goes first. So heavy samples of later batches start early and light ones
-// just in time. Two rules on top: heavy samples never hold all workers while a light one is due, and no
-// worker idles while anything is runnable (the first rule gives way when only heavy samples are left).
+// Within a stream. The order of samples is known, so it is known when each is wanted. Batch b is due at
 //
-// Between streams: the one that has been served least (predicted work so far) goes first. A stream that was
-// idle comes back at the level that the others have reached. Source: Goyal, Vin, Cheng, "Start-time fair
-// queuing".
+//     due(b) = max(front + work before b / workers, next take + (b - taken) x step time)
+//
+// counted from now: `front` is when the first unfinished batch can be whole (a running sample of it may take
+// longer), the work before b is (b - front) x batch x mean cost, and the step time is measured from the
+// consumer's takings. A sample's *latest start* is due(b) - predicted cost x safety, and the runnable sample
+// with the earliest latest start goes first: heavy samples of later batches early, light ones just in time,
+// and the longest first when the run ends. The safety follows from the error of the predictions as it is
+// measured, so that nineteen heavy samples in twenty are in time however bad the predictions are.
+//
+// Rules on top. Slow samples never hold all workers while a light one is due before one of them ends; a light
+// one that has run for several times its prediction counts as slow. No worker idles while anything is
+// runnable: where only slow samples are left the first rule gives way. What runs is never stopped or done
+// again. Where batches are filled by whoever is done (`ready`), a sample whose planned batch has gone by goes
+// before everything else.
+//
+// Between streams: who has been served least goes first, in predicted work by weight, made good by the actual
+// cost at the end. A stream that was idle comes back at the level that the others have reached. A stream that
+// needs to start nothing yet to be in time lends: the others go first, and it saves up no claim meanwhile.
+// Source: Goyal, Vin, Cheng, "Start-time fair queuing".
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <vector>
 
 #include "daemon/schedule/lane_queue.h"
+#include "daemon/schedule/safety.h"
+#include "daemon/schedule/step_time.h"
 
 namespace sl {
 
@@ -32,41 +48,87 @@ class Scheduler {
   public:
     explicit Scheduler(std::uint32_t workers) : workers_(workers) {}
 
-    void add_stream(std::uint64_t stream, std::uint32_t batch_size);
+    // What time it is: on any steady clock, never less than before.
+    void advance(std::uint64_t now_ns) { now_ns_ = now_ns; }
+
+    struct Share {
+        std::uint32_t batch_size = 1;
+        double weight = 1;  // its share of the workers against the other streams'
+    };
+    void add_stream(std::uint64_t stream, const Share& share);
     void remove_stream(std::uint64_t stream);
 
-    // The stream's first unfinished step and its mean cost a sample: what due times are computed from.
+    // The stream's first step that is due: not finished, or, where batches hold any samples, not whole. And
+    // its mean cost a sample.
     void update(std::uint64_t stream, std::uint64_t front_step, double mean_ns);
+    // The consumer has taken all batches before `step`; `waited`: it had to wait for the last of them.
+    void taken(std::uint64_t stream, std::uint64_t step, bool waited);
 
     void add(std::uint64_t stream, Lane lane, const Runnable& runnable);
     void remove(std::uint64_t stream, Lane lane, const Runnable& runnable);
 
     // The next sample to start, taken out of its lane; nothing if nothing is runnable. The caller tells when
-    // a picked sample has left its worker.
+    // a picked sample has left its worker, and what it cost if it was done.
     std::optional<Pick> pick();
-    void finished(Lane lane);
+    void finished(std::uint32_t task, double actual_ns);
+    void lost(std::uint32_t task);
+
+    // A sample's cost has become known, long before it can run.
+    void foresee(std::uint64_t stream, double predicted_ns);
+    // Samples ahead whose cost is worth knowing: several times what the longest one needs to be started in
+    // time, so that spare time goes into heavy samples, which hold the most work a slot.
+    [[nodiscard]] std::uint32_t horizon(std::uint64_t stream) const;
+    // Nanoseconds from now, negative if it is too late. 0 for an unknown stream.
+    [[nodiscard]] double latest_start(std::uint64_t stream, Lane lane, const Runnable& runnable) const;
 
     [[nodiscard]] std::size_t runnable(std::uint64_t stream, Lane lane) const;
+    // The consumer's time a batch, 0 while it is not known.
+    [[nodiscard]] double step_ns(std::uint64_t stream) const;
+    [[nodiscard]] double safety(std::uint64_t stream) const;
 
   private:
     struct Stream {
         LaneQueue queue;
-        std::uint32_t batch_size = 1;
+        Share share;
         std::uint64_t front_step = 0;
+        double front_ns = 0;  // from now until the front can be whole
         double mean_ns = 1e6;
-        double served_ns = 0;
+        double longest_ns = 0;  // the longest prediction lately
+        double served_ns = 0;   // predicted work, by weight
+        bool lends = false;
+        Safety safety;
+        StepTime consumer;
     };
-
+    struct Running {
+        std::uint64_t stream = 0;
+        Lane lane = Lane::kLight;
+        Runnable runnable;
+        std::uint64_t since_ns = 0;
+    };
+    struct Choice {
+        Lane lane = Lane::kLight;
+        const Runnable* runnable = nullptr;
+        double latest_start = 0;
+    };
     using Entry = std::map<std::uint64_t, Stream>::value_type;
 
-    [[nodiscard]] double latest_start(const Stream& stream, const Runnable& runnable) const;
-    [[nodiscard]] std::optional<Lane> best_lane(const Stream& stream) const;
+    [[nodiscard]] double latest_start(const Stream& stream, Lane lane, const Runnable& runnable) const;
+    [[nodiscard]] double remaining(const Running& running) const;
+    [[nodiscard]] bool slow(const Running& running) const;
+    [[nodiscard]] Choice best_of(const Stream& stream, Lane lane) const;
+    [[nodiscard]] Choice late(const Stream& stream) const;
+    [[nodiscard]] Choice best(const Stream& stream) const;
     [[nodiscard]] bool last_worker() const;  // one more slow sample would hold them all
-    [[nodiscard]] bool light_is_due(const Stream& stream) const;
-    [[nodiscard]] Entry* least_served(bool with_due_light);
+    [[nodiscard]] bool light_is_due(const Stream& stream, double within_ns) const;
+    [[nodiscard]] double first_free(const Choice& last) const;
+    void settle_lending();
+    template <class Condition>
+    Entry* least_served(Condition condition);
+    void leave(std::uint32_t task, double actual_ns);
 
     std::uint32_t workers_;
-    std::uint32_t running_not_light_ = 0;
+    std::uint64_t now_ns_ = 0;
+    std::vector<Running> running_;
     double level_ns_ =
         0;  // what the stream that went first had been served: the virtual time of fair queuing
     std::map<std::uint64_t, Stream> streams_;

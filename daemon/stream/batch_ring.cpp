@@ -24,6 +24,7 @@ Result<BatchRing> BatchRing::create(const StreamLayout& layout, const RingIdenti
     BatchRing ring;
     ring.layout_ = layout;
     ring.slots_.resize(layout.slot_count);
+    ring.found_all_read_.resize(layout.ring_capacity);
     auto batches = Segment::create("speedyloader-batches", layout.segment_bytes);
     if (!batches) return std::unexpected(std::move(batches).error().because("batch ring"));
     auto returns = Segment::create("speedyloader-returns", sizeof(sl_shm_return_page));
@@ -104,8 +105,10 @@ std::optional<std::uint32_t> BatchRing::acquire() {
 }
 
 void BatchRing::publish(const sl_shm_descriptor& descriptor) {
+    const std::uint32_t place = published_ & (layout_.ring_capacity - 1);
+    found_all_read_[place] = unread() == 0;
     auto* ring = reinterpret_cast<sl_shm_descriptor*>(batches_.data() + layout_.ring_offset);
-    ring[published_ & (layout_.ring_capacity - 1)] = descriptor;
+    ring[place] = descriptor;
     sl_shm_store_release_u32(&live()->published, ++published_);  // PUBLISH
     sl_shm_fence_seq_cst();                                      // SLEEP pair: published before client_sleeps
     if (sl_shm_load_relaxed_u32(&return_page()->client_sleeps) != 0) futex_wake_all(&live()->published);
@@ -176,6 +179,15 @@ void BatchRing::set_sleeping(bool sleeping) {
 std::uint32_t BatchRing::unread() const {
     std::uint32_t unread = published_ - sl_shm_load_relaxed_u32(&return_page()->consumed);
     return std::min(unread, layout_.ring_capacity);
+}
+
+std::optional<BatchRing::Taken> BatchRing::taken() const {
+    const std::uint32_t left = unread();
+    if (left >= std::min(published_, layout_.ring_capacity)) return std::nullopt;
+    const std::uint32_t place = (published_ - left - 1) & (layout_.ring_capacity - 1);
+    const auto& last =
+        reinterpret_cast<const sl_shm_descriptor*>(batches_.data() + layout_.ring_offset)[place];
+    return Taken{last.kind == SL_DESCRIPTOR_BATCH ? last.step + 1 : last.step, found_all_read_[place]};
 }
 
 }  // namespace sl

@@ -76,6 +76,12 @@ class BatchRing {
     [[nodiscard]] bool client_keeps_waits() const;
     // Batches that were published when the client had taken all before them.
     [[nodiscard]] std::uint64_t found_empty() const { return found_empty_; }
+    // How far the client has come, by its own account; nothing before the first.
+    struct Taken {
+        std::uint64_t step = 0;  // all batches before it
+        bool waited = false;     // nothing lay ready when the last of them was published
+    };
+    [[nodiscard]] std::optional<Taken> taken() const;
 
     // For attaching: the client maps batches read-only and returns writable.
     [[nodiscard]] const Segment& batches() const { return batches_; }
@@ -114,6 +120,7 @@ class BatchRing {
     UniqueFd wake_;
     Bell event_;
     std::vector<Slot> slots_;
+    std::vector<bool> found_all_read_;  // of each descriptor: nothing lay unread before it
     std::uint32_t published_ = 0;
     std::uint32_t leased_ = 0;
     std::uint64_t found_empty_ = 0;

@@ -19,6 +19,10 @@ std::uint32_t max_files() {
     return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(limit.rlim_cur / 4, 8, kMost));
 }
 
+std::uint64_t now_ns() {
+    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+}
+
 unsigned assembler_threads(std::uint32_t workers) {
     return std::clamp(workers / 4, 1U, 8U);
 }
@@ -112,7 +116,9 @@ Result<Stream*> Conductor::open(const Spec& spec, std::shared_ptr<const Dataset>
     if (const Error* why = workers_->trouble()) return std::unexpected(*why);
     RingIdentity identity{.boot_id = options_.boot_id, .stream_id = next_stream_id_};
     auto costs = costs_->open(dataset->fingerprint(), dataset->size(), spec.pipeline);
-    auto created = Stream::create(spec, std::move(dataset), identity, wish, std::move(costs), budget_);
+    Stream::Wish whole = wish;
+    whole.workers = options_.workers;
+    auto created = Stream::create(spec, std::move(dataset), identity, whole, std::move(costs), budget_);
     if (!created) return std::unexpected(std::move(created).error());
     Stream* stream = created->get();
     // Only ends the wait. The client shares the descriptor, so nobody here reads it.
@@ -125,7 +131,7 @@ Result<Stream*> Conductor::open(const Spec& spec, std::shared_ptr<const Dataset>
     ++next_stream_id_;
     streams_[stream->id()] = std::move(*created);
     workers_->add_stream(stream->id(), spec.pipeline, &stream->slots().segment());
-    scheduler_.add_stream(stream->id(), spec.batch.size);
+    scheduler_.add_stream(stream->id(), {.batch_size = spec.batch.size});
     return stream;
 }
 
@@ -137,8 +143,7 @@ void Conductor::close(Stream* stream, std::function<void()> on_gone) {
     for (Task* task : tasks_.of(stream)) {
         switch (task->state) {
             case TaskState::kRunnable:
-                scheduler_.remove(stream->id(), task->lane,
-                                  {task->step, task->row, task->index, task->predicted_ns});
+                scheduler_.remove(stream->id(), task->lane, task->runnable());
                 drop(*task);
                 break;
             case TaskState::kOpening:
@@ -181,12 +186,13 @@ bool Conductor::turn() {
     // Bounded, so that sockets, signals and timers are served however quickly work comes back.
     constexpr int kRounds = 8;
     for (int round = 0; round < kRounds; ++round) {
+        scheduler_.advance(now_ns());
         for (auto& [id, stream] : streams_) {
             if (stream->flow.closing) continue;
             advance(*stream);
+            tell_scheduler(*stream);
             admit(*stream);
             start_reads(*stream);
-            scheduler_.update(id, stream->front_step(), stream->predictor().mean_ns());
         }
         reader_->flush();
         trace_.reads_under_way(reader_->in_flight() > reader_->hung());
@@ -197,6 +203,11 @@ bool Conductor::turn() {
         if (!collect()) return false;
     }
     return true;
+}
+
+void Conductor::tell_scheduler(const Stream& stream) {
+    scheduler_.update(stream.id(), stream.due_step(), stream.predictor().mean_ns());
+    if (const auto taken = stream.ring().taken()) scheduler_.taken(stream.id(), taken->step, taken->waited);
 }
 
 void Conductor::set_sleeping(bool sleeping) {

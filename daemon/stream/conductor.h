@@ -73,6 +73,7 @@ class Conductor {
     // Everything that can be done now, for a bounded time; true if there is more.
     bool turn();
     bool collect();
+    void tell_scheduler(const Stream& stream);
 
     // intake.cpp: plan -> open -> size -> lane -> read -> runnable
     void admit(Stream& stream);
@@ -83,7 +84,7 @@ class Conductor {
     void on_size(Task& task, std::uint64_t bytes);
     void read_file(Task& task);
     void start_reads(Stream& stream);
-    bool start_read(Stream& stream, Task& task);
+    Offer start_read(Stream& stream, Task& task);
     void on_read(Task& task, const ReadCompletion& completion);
     static Quarantine::Attempt attempt_of(const Task& task, std::uint64_t size);
     void make_runnable(Task& task);
@@ -97,6 +98,7 @@ class Conductor {
 
     // work.cpp: runnable -> worker -> done, and what can go wrong there
     void dispatch();
+    void starved();
     void on_completion(const sl_shm_completion& completion, std::size_t worker);
     void on_lost(const LostJob& lost);
     void fail_at_decode(Task& task, SampleError error);

@@ -45,7 +45,7 @@ void Conductor::give_up_reads() {
                                   " it did not return within " + seconds(options_.read_timeout),
                               kNoOffset, ETIMEDOUT};
             abandon(*task);
-            if (sized) --task->stream->flow.in_memory[static_cast<std::size_t>(task->lane)];
+            if (sized) task->stream->flow.admission.left(task->lane);
             --task->stream->flow.opening;
             TaskTable::rename(*task);
             fail(*task, std::move(error));

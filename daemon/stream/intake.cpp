@@ -42,13 +42,14 @@ SampleError errno_error(const char* what, int error) {
 }  // namespace
 
 void Conductor::admit(Stream& stream) {
-    // Far enough ahead to see heavy samples several batches early. What waits for its turn is bounded too;
-    // the plan's order keeps the members of the front step always admitted.
-    constexpr std::uint32_t kMostOpening = 192;
-    const std::uint32_t most_tasks = kMostOpening + stream.ring().layout().sample_slots.total();
+    // Far enough ahead to start the longest samples in time. What waits for its turn is bounded too; the
+    // plan's order keeps the members of the front step always admitted.
+    constexpr std::uint32_t kLeastAhead = 192;
+    const std::uint32_t ahead = std::max(kLeastAhead, scheduler_.horizon(stream.id()));
+    const std::uint32_t most_tasks = ahead + stream.ring().layout().sample_slots.total();
     if (!costs_->is_ready(stream.predictor().model())) return;  // a moment, until its file has been read
-    while (!stream.stopped() && !stream.planned_all() && stream.flow.opening < kMostOpening &&
-           opens_ < max_files_ && stream.flow.tasks < most_tasks) {
+    while (!stream.stopped() && !stream.planned_all() && stream.flow.opening < ahead && opens_ < max_files_ &&
+           stream.flow.tasks < most_tasks) {
         Task& task = tasks_.allocate();
         task.stream = &stream;
         stream.next_place(task);
@@ -91,7 +92,7 @@ void Conductor::on_open(Task& task, const ReadCompletion& completion) {
     const bool again =
         task.state == TaskState::kReading;  // it was sized before, and its file closed meanwhile
     auto give_up = [&](SampleError error) {
-        if (again) --stream.flow.in_memory[static_cast<std::size_t>(task.lane)];
+        if (again) stream.flow.admission.left(task.lane);
         --stream.flow.opening;
         fail(task, std::move(error));
     };
@@ -140,7 +141,8 @@ void Conductor::on_size(Task& task, std::uint64_t bytes) {
     task.lane = prediction.lane;
     task.cost_known = prediction.known;
     task.state = TaskState::kSized;
-    stream.flow.sized[static_cast<std::size_t>(task.lane)].insert({{task.step, task.row}, task.index});
+    stream.flow.admission.add(task.lane, task.runnable());
+    scheduler_.foresee(stream.id(), task.predicted_ns);
     // Streams that wait for their consumers must not hold the descriptors that others need: opened again
     // later.
     if (files_held_ > max_files_) close_file(task);
@@ -149,32 +151,32 @@ void Conductor::on_size(Task& task, std::uint64_t bytes) {
 void Conductor::start_reads(Stream& stream) {
     // A few samples ahead of the workers is enough: what lies in memory longer leaves the cache.
     const std::uint32_t cap = 2 * options_.workers + 4;
-    for (std::size_t lane = 0; lane < kLanes; ++lane) {
-        auto& sized = stream.flow.sized[lane];
-        while (!sized.empty()) {
-            Task& task = tasks_.at(sized.begin()->second);
-            if (stream.flow.in_memory[lane] >= cap && task.step > stream.front_step()) break;
-            bool started = start_read(stream, task);
-            if (!started && !starved_by_hung_reads()) break;
-            sized.erase(sized.begin());
-            if (started) continue;
-            --stream.flow.opening;
-            fail(task, {SampleErrorKind::kTimeout,
-                        "no room to read it: reads that never returned hold the input buffer", kNoOffset, 0});
-        }
+    Admission& admission = stream.flow.admission;
+    std::vector<Task*> without_room;
+    admission.offer(scheduler_, stream.id(), stream.due_step(), cap, [&](Lane, const Runnable& next) {
+        Task& task = tasks_.at(next.task);
+        const Offer found = start_read(stream, task);
+        if (found == Offer::kTaken || !starved_by_hung_reads()) return found;
+        without_room.push_back(&task);
+        return Offer::kTaken;
+    });
+    for (Task* task : without_room) {
+        --stream.flow.opening;
+        fail(*task, {SampleErrorKind::kTimeout,
+                     "no room to read it: reads that never returned hold the input buffer", kNoOffset, 0});
     }
 }
 
-bool Conductor::start_read(Stream& stream, Task& task) {
+Offer Conductor::start_read(Stream& stream, Task& task) {
     // No stream takes more than its part of the input buffer, but one file at least.
     const std::uint64_t part = (input_->capacity() - hung_bytes_) / streams_.size();
-    if (stream.flow.input_bytes > 0 && stream.flow.input_bytes + task.bytes > part) return false;
-    auto slot = stream.slots().acquire(task.lane, task.step == stream.front_step());
-    if (!slot) return false;
+    if (stream.flow.input_bytes > 0 && stream.flow.input_bytes + task.bytes > part) return Offer::kNoRoom;
+    auto slot = stream.slots().acquire(task.lane, task.step <= stream.due_step());
+    if (!slot) return Offer::kNoSlot;
     auto offset = input_->allocate(task.bytes);
     if (!offset) {
         stream.slots().release(*slot);
-        return false;
+        return Offer::kNoRoom;
     }
     task.slot = *slot;
     task.has_slot = true;
@@ -182,13 +184,13 @@ bool Conductor::start_read(Stream& stream, Task& task) {
     task.has_input = true;
     stream.flow.input_bytes += task.bytes;
     task.state = TaskState::kReading;
-    ++stream.flow.in_memory[static_cast<std::size_t>(task.lane)];
+    stream.flow.admission.entered(task.lane);
     if (task.fd >= 0) {
         read_file(task);
     } else {
         open_file(task);
     }
-    return true;
+    return Offer::kTaken;
 }
 
 void Conductor::read_file(Task& task) {
@@ -206,7 +208,7 @@ void Conductor::on_read(Task& task, const ReadCompletion& completion) {
     }
     --stream.flow.opening;
     auto give_up = [&](SampleError error) {
-        --stream.flow.in_memory[static_cast<std::size_t>(task.lane)];
+        stream.flow.admission.left(task.lane);
         fail(task, std::move(error));
     };
     if (stream.flow.closing) return drop(task);
@@ -228,7 +230,7 @@ Quarantine::Attempt Conductor::attempt_of(const Task& task, std::uint64_t size) 
 
 void Conductor::make_runnable(Task& task) {
     task.state = TaskState::kRunnable;
-    scheduler_.add(task.stream->id(), task.lane, {task.step, task.row, task.index, task.predicted_ns});
+    scheduler_.add(task.stream->id(), task.lane, task.runnable());
 }
 
 }  // namespace sl

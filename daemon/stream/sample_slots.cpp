@@ -1,5 +1,7 @@
 #include "daemon/stream/sample_slots.h"
 
+#include <algorithm>
+
 namespace sl {
 
 SampleSlots::SampleSlots(Segment segment, std::uint64_t slot_bytes, const SlotCounts& counts)
@@ -20,6 +22,8 @@ std::optional<std::uint32_t> SampleSlots::acquire(Lane lane, bool due) {
     // Last returned, first reused: its pages are still in the cache.
     auto* pool = &free_[static_cast<std::size_t>(lane)];
     if (pool->empty() && due) pool = &free_[kLanes];
+    if (pool->empty() && due)
+        pool = &*std::ranges::max_element(free_, {}, [](auto& one) { return one.size(); });
     if (pool->empty()) return std::nullopt;
     std::uint32_t slot = pool->back();
     pool->pop_back();

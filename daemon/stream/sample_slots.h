@@ -26,7 +26,8 @@ class SampleSlots {
     SampleSlots() = default;
     SampleSlots(Segment segment, std::uint64_t slot_bytes, const SlotCounts& counts);
 
-    // A slot of the lane; if it has none and the sample is due, one of the reserve.
+    // A slot of the lane; if it has none and the sample is due, one of the reserve, and then any: samples
+    // that are late in `ready` order can be more than the reserve holds.
     std::optional<std::uint32_t> acquire(Lane lane, bool due);
     void release(std::uint32_t slot);
 

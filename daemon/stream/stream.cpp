@@ -51,7 +51,7 @@ Result<std::unique_ptr<Stream>> Stream::create(const Spec& spec, std::shared_ptr
         identity.start.batch = wish.resume->batch;
     }
 
-    auto layout = plan_layout(spec, wish.slots);
+    auto layout = plan_layout(spec, wish.slots, wish.workers);
     if (!layout) return std::unexpected(layout.error());
     auto memory = budget.reserve(layout->segment_bytes + layout->sample_segment_bytes(), "this stream");
     if (!memory) return std::unexpected(std::move(memory).error());
@@ -190,6 +190,11 @@ bool Stream::place(Task& task) {
 bool Stream::fully_placed(const Task& task) const {
     const Output& output = outputs_[task.output_step - outputs_.front().step];
     return output.filled == output.count;
+}
+
+std::uint64_t Stream::due_step() const {
+    if (spec_.order_policy == OrderPolicy::kStrict) return front_step_;
+    return std::max(front_step_, outputs_.empty() ? next_output_step_ : outputs_.front().step);
 }
 
 std::vector<std::uint32_t> Stream::take_waiting() {

@@ -17,7 +17,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -25,6 +24,7 @@
 #include "daemon/observe/slowest.h"
 #include "daemon/plan/spec.h"
 #include "daemon/predict/predictor.h"
+#include "daemon/schedule/admission.h"
 #include "daemon/stream/batch_ring.h"
 #include "daemon/stream/dataset.h"
 #include "daemon/stream/ledger.h"
@@ -41,6 +41,7 @@ class Stream {
         std::uint32_t slots = 0;              // of the batch ring; 0: chosen
         std::optional<SavedPosition> resume;  // begin there
         OnChange on_change = OnChange::kRefuse;
+        std::uint32_t workers = 1;  // of the daemon
     };
     // Reserves and seals the stream's memory. Errors: kSpec (no batch, no fixed size, another stream's
     // position), kUnsupported, kBudget, kNoMemory.
@@ -77,6 +78,8 @@ class Stream {
 
     // The first step that is not finished: what everybody waits for.
     [[nodiscard]] std::uint64_t front_step() const { return front_step_; }
+    // The step from which samples are due: in `ready` the first batch that is not whole may hold any.
+    [[nodiscard]] std::uint64_t due_step() const;
     [[nodiscard]] bool planned_all() const { return cursor_epoch_ >= spec_.epochs; }
     [[nodiscard]] bool stopped() const { return stopped_; }
     [[nodiscard]] bool waits_for_consumer() const { return ring_full_; }
@@ -96,12 +99,10 @@ class Stream {
 
     // The conductor's own notes about this stream.
     struct Flow {
-        std::uint32_t tasks = 0;                        // in the table
-        std::uint32_t opening = 0;                      // tasks whose bytes are not in memory yet
-        std::uint64_t input_bytes = 0;                  // in the input buffer
-        std::array<std::uint32_t, kLanes> in_memory{};  // reading or runnable, by lane
-        // Tasks whose size is known and that wait for a slot and an input buffer, in plan order.
-        std::array<std::set<std::pair<std::pair<std::uint64_t, std::uint32_t>, std::uint32_t>>, kLanes> sized;
+        std::uint32_t tasks = 0;        // in the table
+        std::uint32_t opening = 0;      // tasks whose bytes are not in memory yet
+        std::uint64_t input_bytes = 0;  // in the input buffer
+        Admission admission;  // tasks whose size is known and that wait for a slot and an input buffer
         bool closing = false;
         Slowest slowest;
     };

@@ -80,7 +80,7 @@ void add_tensors(const Spec& spec, StreamLayout& layout) {
 
 }  // namespace
 
-Result<StreamLayout> plan_layout(const Spec& spec, std::uint32_t slots) {
+Result<StreamLayout> plan_layout(const Spec& spec, std::uint32_t slots, std::uint32_t workers) {
     if (slots > SL_SHM_MAX_SLOTS) {
         return fail(Status::kInvalidArgument, std::to_string(slots) + " batch slots asked for; at most " +
                                                   std::to_string(SL_SHM_MAX_SLOTS) + " are possible");
@@ -103,8 +103,11 @@ Result<StreamLayout> plan_layout(const Spec& spec, std::uint32_t slots) {
     layout.segment_bytes = layout.slots_offset + layout.slot_count * layout.slot_bytes;
 
     // Lanes: two batches of light samples, one each of medium and heavy ones, and the reserve of a batch.
+    // Many workers have many heavy samples in hand, and as many again lie finished until their batches are
+    // due.
     std::uint32_t batch = spec.batch.size;
-    layout.sample_slots.lanes = {std::max(2 * batch, 32U), std::max(batch, 16U), std::max(batch, 16U)};
+    layout.sample_slots.lanes = {std::max(2 * batch, 32U), std::max(batch, 16U),
+                                 std::max({batch, 16U, 2 * workers})};
     layout.sample_slots.reserve = batch;
     layout.sample_slot_bytes = align(spec.pipeline.sample_bytes(), SL_SHM_TENSOR_ALIGN);
     return layout;

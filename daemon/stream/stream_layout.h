@@ -35,6 +35,7 @@ struct StreamLayout {
 };
 
 // `slots`: batch slots wanted by the client, 0 to choose. kInvalidArgument if there are too many.
-Result<StreamLayout> plan_layout(const Spec& spec, std::uint32_t slots);
+// `workers`: of the daemon.
+Result<StreamLayout> plan_layout(const Spec& spec, std::uint32_t slots, std::uint32_t workers = 1);
 
 }  // namespace sl

@@ -16,6 +16,7 @@
 #include "daemon/plan/batches.h"
 #include "daemon/plan/pipeline.h"
 #include "daemon/predict/predictor.h"
+#include "daemon/schedule/lane_queue.h"
 #include "shm/error.h"
 
 namespace sl {
@@ -58,8 +59,8 @@ struct Task {
     std::int64_t failure_index = -1;
     std::string path;
     std::uint32_t reopened = 0;  // times that its file's handle had gone stale
-    std::uint32_t crashes = 0;  // workers that died of a fault of their own while working on it
-    std::uint32_t kills = 0;    // workers that were killed meanwhile
+    std::uint32_t crashes = 0;   // workers that died of a fault of their own while working on it
+    std::uint32_t kills = 0;     // workers that were killed meanwhile
 
     // What it holds.
     int fd = -1;
@@ -79,6 +80,7 @@ struct Task {
     Box box;
     bool flip = false;
 
+    [[nodiscard]] Runnable runnable() const { return {step, row, index, predicted_ns}; }
     [[nodiscard]] DrawKey key(std::uint64_t seed) const { return {seed, epoch, sample_id}; }
 };
 

@@ -50,19 +50,19 @@ SampleError lost_error(const Task& task, const LostJob& lost) {
 void Conductor::dispatch() {
     while (workers_->has_capacity()) {
         auto pick = scheduler_.pick();
-        if (!pick) return;
+        if (!pick) return starved();
         Task& task = tasks_.at(pick->runnable.task);
         Stream& stream = *task.stream;
         if (auto known = quarantine_->find(task.path, attempt_of(task, task.bytes))) {
             // Found out since it was read, in another epoch or stream.
-            scheduler_.finished(task.lane);
-            --stream.flow.in_memory[static_cast<std::size_t>(task.lane)];
+            scheduler_.lost(task.index);
+            stream.flow.admission.left(task.lane);
             fail(task, std::move(*known));
             continue;
         }
         task.state = TaskState::kDecoding;
         task.asked_ns = Trace::now();
-        --stream.flow.in_memory[static_cast<std::size_t>(task.lane)];
+        stream.flow.admission.left(task.lane);
         sl_shm_job job{.tag = TaskTable::tag(task),
                        .stream_id = stream.id(),
                        .input_offset = task.input_offset,
@@ -72,7 +72,15 @@ void Conductor::dispatch() {
                        .epoch = task.epoch,
                        .sample_id = task.sample_id};
         workers_->give(job, task.lane);
+        stream.flow.admission.fed(scheduler_.runnable(stream.id(), Lane::kLight), options_.workers);
         start_reads(stream);  // one less in memory: the next may come
+    }
+}
+
+// Workers could take more, and reads may be what they wait for.
+void Conductor::starved() {
+    for (auto& [id, stream] : streams_) {
+        if (!stream->flow.closing) stream->flow.admission.starved();
     }
 }
 
@@ -80,7 +88,7 @@ void Conductor::on_completion(const sl_shm_completion& completion, std::size_t w
     Task* task = tasks_.find(completion.tag);
     if (task == nullptr || task->state != TaskState::kDecoding) return;
     trace_decode(*task, completion, worker);
-    scheduler_.finished(task->lane);
+    scheduler_.finished(task->index, static_cast<double>(completion.cpu_ns));
     Stream& stream = *task->stream;
     release_input(*task);
     if (stream.flow.closing) return drop(*task);
@@ -110,7 +118,7 @@ void Conductor::on_completion(const sl_shm_completion& completion, std::size_t w
 void Conductor::on_lost(const LostJob& lost) {
     Task* task = tasks_.find(lost.tag);
     if (task == nullptr || task->state != TaskState::kDecoding) return;
-    scheduler_.finished(task->lane);
+    scheduler_.lost(task->index);
     Stream& stream = *task->stream;
     if (stream.flow.closing) return drop(*task);
     if (lost.suspect) {
@@ -121,7 +129,7 @@ void Conductor::on_lost(const LostJob& lost) {
         if (task->crashes >= kMaxCrashes || task->kills >= kMaxKills)
             return fail_at_decode(*task, lost_error(*task, lost));
     }
-    ++stream.flow.in_memory[static_cast<std::size_t>(task->lane)];
+    stream.flow.admission.entered(task->lane);
     make_runnable(*task);  // its bytes and its slot are still there
 }
 

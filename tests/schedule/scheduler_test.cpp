@@ -3,6 +3,7 @@
 #include "daemon/schedule/scheduler.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <random>
 #include <set>
@@ -19,7 +20,7 @@ constexpr double kMean = 1e6;
 
 Scheduler one_stream(std::uint32_t workers) {
     Scheduler scheduler(workers);
-    scheduler.add_stream(kStream, kBatch);
+    scheduler.add_stream(kStream, {.batch_size = kBatch});
     scheduler.update(kStream, 0, kMean);
     return scheduler;
 }
@@ -46,7 +47,7 @@ void a_lane_is_taken_in_plan_order_whatever_order_it_was_filled_in(void**) {
             assert_true(pick->lane == lane);
             assert_int_equal(pick->runnable.step, one.step);
             assert_int_equal(pick->runnable.row, one.row);
-            scheduler.finished(pick->lane);
+            scheduler.finished(pick->runnable.task, kMean);
         }
         assert_false(scheduler.pick().has_value());
     }
@@ -63,13 +64,13 @@ void a_heavy_sample_of_a_later_batch_starts_before_the_light_ones_of_that_batch(
 }
 
 void a_heavy_sample_starts_as_much_earlier_as_it_takes_longer(void**) {
-    // A batch of 8 at 1 ms on 4 workers takes 2 ms. With the safety factor of 1.5, a sample of 50 ms in batch
-    // 40 (due at 80 ms) must start by 5 ms and one of 100 ms has been late since -70 ms.
+    // A batch of 8 at 1 ms on 4 workers takes 2 ms. With the first safety factor of 1.5, a sample of 50 ms in
+    // batch 40 (due at 80 ms) must start by 5 ms and one of 100 ms has been late since -70 ms.
     Scheduler scheduler = one_stream(4);
-    scheduler.add(kStream, Lane::kLight, sample(2, 0));  // due at 4 ms: by 2.5 ms
+    scheduler.add(kStream, Lane::kLight, sample(2, 0));  // due at 4 ms: by 3 ms
     scheduler.add(kStream, Lane::kMedium, sample(40, 0, 50 * kMean));
     assert_true(scheduler.pick()->lane == Lane::kLight);
-    scheduler.add(kStream, Lane::kLight, sample(5, 0));  // due at 10 ms: by 8.5 ms
+    scheduler.add(kStream, Lane::kLight, sample(5, 0));  // due at 10 ms: by 9 ms
     assert_true(scheduler.pick()->lane == Lane::kMedium);
     scheduler.add(kStream, Lane::kHeavy, sample(40, 1, 100 * kMean));
     assert_true(scheduler.pick()->lane == Lane::kHeavy);
@@ -99,16 +100,21 @@ void heavy_samples_never_hold_all_workers_while_a_light_one_is_due(void**) {
         for (std::uint32_t i = 0; i < 20; ++i)
             scheduler.add(kStream, Lane::kLight, sample(0, 1000 + i));
         std::uint32_t slow_running = 0;
+        std::uint32_t light = 0;  // the one that runs
         for (std::uint32_t worker = 0; worker < workers; ++worker) {
-            slow_running += scheduler.pick()->lane != Lane::kLight ? 1 : 0;
+            const auto pick = scheduler.pick();
+            if (pick->lane == Lane::kLight) light = pick->runnable.task;
+            slow_running += pick->lane != Lane::kLight ? 1 : 0;
         }
         assert_int_equal(slow_running, workers - 1);
         // The free worker goes on with light ones until there are none; then the rule gives way.
         for (std::uint32_t i = 1; i < 20; ++i) {
-            scheduler.finished(Lane::kLight);
-            assert_true(scheduler.pick()->lane == Lane::kLight);
+            scheduler.finished(light, kMean);
+            const auto pick = scheduler.pick();
+            assert_true(pick->lane == Lane::kLight);
+            light = pick->runnable.task;
         }
-        scheduler.finished(Lane::kLight);
+        scheduler.finished(light, kMean);
         assert_true(scheduler.pick()->lane != Lane::kLight);
     }
 }
@@ -126,9 +132,117 @@ void one_worker_takes_heavy_samples_too(void**) {
     Scheduler scheduler = one_stream(1);
     scheduler.add(kStream, Lane::kHeavy, sample(0, 0, 100 * kMean));
     scheduler.add(kStream, Lane::kLight, sample(0, 1));
-    assert_true(scheduler.pick()->lane == Lane::kHeavy);
-    scheduler.finished(Lane::kHeavy);
+    const auto heavy = scheduler.pick();
+    assert_true(heavy->lane == Lane::kHeavy);
+    scheduler.finished(heavy->runnable.task, 100 * kMean);
     assert_true(scheduler.pick()->lane == Lane::kLight);
+}
+
+void of_two_slow_samples_the_one_that_must_start_earlier_goes_first(void**) {
+    for (Lane lane : {Lane::kMedium, Lane::kHeavy}) {
+        Scheduler scheduler = one_stream(4);
+        scheduler.add(kStream, lane, sample(5, 0, 20 * kMean));
+        scheduler.add(kStream, lane, sample(6, 0, 80 * kMean));
+        assert_int_equal(scheduler.pick()->runnable.step, 6);
+    }
+}
+
+// A batch of 8 at 1 ms takes 4 workers 2 ms; this consumer takes 10 ms for it, so there is time.
+void what_is_due_follows_the_consumers_pace(void**) {
+    Scheduler scheduler = one_stream(4);
+    scheduler.add(kStream, Lane::kLight, sample(1, 0));
+    scheduler.add(kStream, Lane::kHeavy, sample(10, 0, 50 * kMean));
+    assert_true(scheduler.latest_start(kStream, Lane::kHeavy, sample(10, 0, 50 * kMean)) < 0);
+    scheduler.taken(kStream, 0, false);
+    scheduler.advance(10'000'000);
+    scheduler.taken(kStream, 1, false);
+    assert_true(std::abs(scheduler.step_ns(kStream) - 10e6) < 1);
+    // Batch 10 is wanted at 10 + 9 x 10 ms from now, and 1.5 x 50 ms must be left.
+    const double start = scheduler.latest_start(kStream, Lane::kHeavy, sample(10, 0, 50 * kMean));
+    assert_true(std::abs(start - 25e6) < 1);
+    assert_true(scheduler.pick()->lane == Lane::kLight);
+}
+
+void a_consumer_that_waits_shows_no_slower_pace_than_before(void**) {
+    StepTime pace;
+    pace.taken(1, false, 0);
+    assert_true(pace.until(5, 0) == 0);
+    pace.taken(2, true, 50'000'000);  // it waited: nothing is known yet
+    assert_true(pace.step_ns() == 0);
+    pace.taken(3, false, 60'000'000);
+    assert_true(pace.step_ns() == 10e6);
+    pace.taken(4, true, 160'000'000);
+    assert_true(pace.step_ns() == 10e6);
+    pace.taken(5, true, 165'000'000);  // it waited and was faster all the same
+    assert_true(pace.step_ns() == 5e6);
+    pace.taken(6, false, 3'600'165'000'000);  // an hour's pause is a few steps
+    assert_true(pace.step_ns() < 10e6);
+    assert_true(pace.until(7, 3'600'165'000'000) < 20e6);
+}
+
+// Two workers: one runs a light sample. While that is what it was taken for, a heavy one may have the other.
+void a_light_sample_that_runs_for_several_times_its_prediction_counts_as_slow(void**) {
+    for (bool overrun : {false, true}) {
+        Scheduler scheduler = one_stream(2);
+        scheduler.add(kStream, Lane::kLight, sample(0, 0));
+        const auto running = scheduler.pick();
+        scheduler.advance(overrun ? 5'000'000 : 1'000'000);
+        scheduler.update(kStream, 0, kMean);
+        scheduler.add(kStream, Lane::kHeavy, sample(0, 1, 100 * kMean));
+        scheduler.add(kStream, Lane::kLight, sample(0, 2, 20 * kMean));
+        assert_true(scheduler.pick()->lane == (overrun ? Lane::kLight : Lane::kHeavy));
+        scheduler.finished(running->runnable.task, kMean);
+    }
+}
+
+// What runs in the front batch and should have ended is expected to take as long again, and what comes after
+// is due so much later.
+void a_running_sample_that_overruns_moves_what_is_due(void**) {
+    Scheduler scheduler = one_stream(4);
+    scheduler.add(kStream, Lane::kLight, sample(0, 0));
+    scheduler.pick();
+    scheduler.update(kStream, 0, kMean);
+    const double before = scheduler.latest_start(kStream, Lane::kLight, sample(3, 0));
+    scheduler.advance(40'000'000);
+    scheduler.update(kStream, 0, kMean);
+    const double after = scheduler.latest_start(kStream, Lane::kLight, sample(3, 0));
+    assert_true(std::abs(after - before - 39e6) < 1);
+}
+
+double safety_after(double error) {
+    Scheduler scheduler = one_stream(4);
+    for (std::uint32_t i = 0; i < 400; ++i) {
+        scheduler.add(kStream, Lane::kHeavy, {i, 0, i, 50 * kMean});
+        const auto pick = scheduler.pick();
+        scheduler.finished(pick->runnable.task, 50 * kMean * (i % 2 == 0 ? error : 1 / error));
+    }
+    return scheduler.safety(kStream);
+}
+
+void the_safety_follows_the_measured_error_of_slow_samples(void**) {
+    assert_true(safety_after(1) < 1.3);
+    assert_true(safety_after(2) > 2 && safety_after(2) < 4);
+    assert_true(safety_after(3) > safety_after(2));
+    Scheduler light = one_stream(4);
+    for (std::uint32_t i = 0; i < 400; ++i) {
+        light.add(kStream, Lane::kLight, {i, 0, i, kMean});
+        light.finished(light.pick()->runnable.task, 3 * kMean);
+    }
+    assert_true(light.safety(kStream) == 1.5);  // light ones say nothing about it
+}
+
+void the_horizon_is_long_only_if_some_samples_are(void**) {
+    Scheduler scheduler = one_stream(8);
+    for (int i = 0; i < 5000; ++i)
+        scheduler.foresee(kStream, kMean);
+    assert_true(scheduler.horizon(kStream) < 100);
+    scheduler.foresee(kStream, 100 * kMean);
+    assert_true(scheduler.horizon(kStream) > 100 * 8);  // light samples that 8 workers do meanwhile
+    for (int i = 0; i < 50'000; ++i)
+        scheduler.foresee(kStream, kMean);
+    assert_true(scheduler.horizon(kStream) < 100);  // it has been long ago
+    scheduler.foresee(kStream, 1e9 * kMean);
+    assert_true(scheduler.horizon(kStream) <= 8192);
 }
 
 // Random adds, removals, picks and finishes against a plain set: a pick fails only when nothing is runnable.
@@ -136,7 +250,7 @@ void no_worker_idles_while_anything_is_runnable_and_nothing_is_given_twice(void*
     std::mt19937 random(9);
     Scheduler scheduler = one_stream(4);
     std::map<std::uint32_t, std::pair<Lane, Runnable>> runnable;
-    std::vector<Lane> running;
+    std::vector<std::uint32_t> running;
     std::uint32_t next_task = 0;
     for (int step = 0; step < 200'000; ++step) {
         const std::uint32_t action = random() % 10;
@@ -155,9 +269,9 @@ void no_worker_idles_while_anything_is_runnable_and_nothing_is_given_twice(void*
             assert_int_equal(pick.has_value(), !runnable.empty());
             if (!pick) continue;
             assert_int_equal(runnable.erase(pick->runnable.task), 1);
-            running.push_back(pick->lane);
+            running.push_back(pick->runnable.task);
         } else if (!running.empty()) {
-            scheduler.finished(running.back());
+            random() % 2 == 0 ? scheduler.finished(running.back(), kMean) : scheduler.lost(running.back());
             running.pop_back();
         }
     }
@@ -192,6 +306,13 @@ int main() {
         cmocka_unit_test(heavy_samples_never_hold_all_workers_while_a_light_one_is_due),
         cmocka_unit_test(a_light_sample_that_is_not_due_keeps_no_worker_from_a_heavy_one),
         cmocka_unit_test(one_worker_takes_heavy_samples_too),
+        cmocka_unit_test(of_two_slow_samples_the_one_that_must_start_earlier_goes_first),
+        cmocka_unit_test(what_is_due_follows_the_consumers_pace),
+        cmocka_unit_test(a_consumer_that_waits_shows_no_slower_pace_than_before),
+        cmocka_unit_test(a_light_sample_that_runs_for_several_times_its_prediction_counts_as_slow),
+        cmocka_unit_test(a_running_sample_that_overruns_moves_what_is_due),
+        cmocka_unit_test(the_safety_follows_the_measured_error_of_slow_samples),
+        cmocka_unit_test(the_horizon_is_long_only_if_some_samples_are),
         cmocka_unit_test(no_worker_idles_while_anything_is_runnable_and_nothing_is_given_twice),
         cmocka_unit_test(a_stream_that_is_unknown_or_gone_has_nothing_runnable),
     };

@@ -55,7 +55,14 @@ void only_the_due_batch_gets_the_reserve_and_only_when_its_lane_is_full(void**) 
     for (std::uint32_t i = 0; i < kCounts.reserve; ++i)
         reserve.insert(*slots.acquire(Lane::kLight, true));
     assert_true(reserve == std::set<std::uint32_t>({10, 11, 12, 13}));
-    assert_false(slots.acquire(Lane::kLight, true).has_value());
+}
+
+void a_due_sample_gets_any_slot_when_the_reserve_is_used_up_too(void**) {
+    SampleSlots slots = make_slots();
+    assert_int_equal(take_all(slots, Lane::kLight, true).size(), kCounts.total());
+    slots.release(9);  // heavy's
+    assert_false(slots.acquire(Lane::kLight, false).has_value());
+    assert_int_equal(*slots.acquire(Lane::kLight, true), 9);
 }
 
 void later_batches_cannot_keep_the_due_batch_from_a_slot(void**) {
@@ -134,6 +141,7 @@ int main() {
         cmocka_unit_test(a_lane_has_its_own_slots_and_takes_no_other_lanes),
         cmocka_unit_test(a_full_lane_leaves_the_others_free),
         cmocka_unit_test(only_the_due_batch_gets_the_reserve_and_only_when_its_lane_is_full),
+        cmocka_unit_test(a_due_sample_gets_any_slot_when_the_reserve_is_used_up_too),
         cmocka_unit_test(later_batches_cannot_keep_the_due_batch_from_a_slot),
         cmocka_unit_test(a_released_slot_goes_back_to_its_owner),
         cmocka_unit_test(slots_lie_apart_and_within_the_segment),
