@@ -30,13 +30,15 @@ class Report:
     """What a benchmark hands to bench/run.
 
     `rows` are table lines (name, {column: list of values}); `figures` the numbers acceptance reads;
-    `notes` are printed below the table; `plot` is (axis title, {bar name: list of values}) or None.
+    `notes` are printed below the table; `plot` is (axis title, {bar name: list of values}) or None. Instead of
+    bars, `curves` is a list of panels (title, label of x, label of y, {line: (xs, ys)}, whether x is logarithmic).
     """
 
     rows: list
     figures: dict
     notes: list = dataclasses.field(default_factory=list)
     plot: tuple | None = None
+    curves: list = dataclasses.field(default_factory=list)
 
 
 def interleave(parts, rounds, say=lambda text: None):

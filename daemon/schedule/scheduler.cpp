@@ -12,7 +12,7 @@ constexpr double kOverrun = 4;  // times its prediction: then it is not what it 
 constexpr int kMostLookedAt =
     64;  // of a lane: the costs of slow samples differ, so the head need not be first
 constexpr double kForget = 1.0 / 2048;
-constexpr double kHorizon = 4;  // times what the longest sample needs
+constexpr double kHorizon = 4;  // measured in the simulation; see docs/scheduling.md
 constexpr double kMostHorizon = 8192;
 
 // Subtracted as whole numbers: a resumed stream's steps may be larger than a double counts exactly.
@@ -65,8 +65,9 @@ void Scheduler::remove(std::uint64_t stream, Lane lane, const Runnable& runnable
 void Scheduler::foresee(std::uint64_t stream, double predicted_ns) {
     auto found = streams_.find(stream);
     if (found == streams_.end()) return;
-    double& longest = found->second.longest_ns;
-    longest = std::max(predicted_ns, longest * (1 - kForget));
+    Stream& owner = found->second;
+    owner.foreseen_ns += predicted_ns - kForget * owner.foreseen_ns;
+    owner.foreseen_square += predicted_ns * predicted_ns - kForget * owner.foreseen_square;
 }
 
 double Scheduler::latest_start(const Stream& stream, Lane lane, const Runnable& runnable) const {
@@ -222,8 +223,9 @@ std::uint32_t Scheduler::horizon(std::uint64_t stream) const {
     auto found = streams_.find(stream);
     if (found == streams_.end()) return 0;
     const Stream& s = found->second;
-    const double needed = s.longest_ns * s.safety.factor() * workers_ / std::max(s.mean_ns, 1.0);
-    return static_cast<std::uint32_t>(std::min(kHorizon * needed, kMostHorizon));
+    if (s.foreseen_ns <= 0) return 0;
+    const double samples = kHorizon * s.foreseen_square / s.foreseen_ns * workers_ / std::max(s.mean_ns, 1.0);
+    return static_cast<std::uint32_t>(std::min(samples, kMostHorizon));
 }
 
 double Scheduler::latest_start(std::uint64_t stream, Lane lane, const Runnable& runnable) const {

@@ -75,8 +75,9 @@ class Scheduler {
 
     // A sample's cost has become known, long before it can run.
     void foresee(std::uint64_t stream, double predicted_ns);
-    // Samples ahead whose cost is worth knowing: several times what the longest one needs to be started in
-    // time, so that spare time goes into heavy samples, which hold the most work a slot.
+    // Samples ahead whose cost is worth knowing: what the workers do in a few times the cost of the sample
+    // that a piece of work belongs to on average. Spare time goes into heavy samples, which hold the most
+    // work a slot; but one that is started much too early keeps its worker from what comes before it.
     [[nodiscard]] std::uint32_t horizon(std::uint64_t stream) const;
     // Nanoseconds from now, negative if it is too late. 0 for an unknown stream.
     [[nodiscard]] double latest_start(std::uint64_t stream, Lane lane, const Runnable& runnable) const;
@@ -93,8 +94,9 @@ class Scheduler {
         std::uint64_t front_step = 0;
         double front_ns = 0;  // from now until the front can be whole
         double mean_ns = 1e6;
-        double longest_ns = 0;  // the longest prediction lately
-        double served_ns = 0;   // predicted work, by weight
+        double foreseen_ns = 0;      // predictions, summed and forgotten in time
+        double foreseen_square = 0;  // their squares
+        double served_ns = 0;        // predicted work, by weight
         bool lends = false;
         Safety safety;
         StepTime consumer;

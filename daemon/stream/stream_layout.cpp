@@ -106,7 +106,7 @@ Result<StreamLayout> plan_layout(const Spec& spec, std::uint32_t slots, std::uin
     // Many workers have many heavy samples in hand, and as many again lie finished until their batches are
     // due.
     std::uint32_t batch = spec.batch.size;
-    layout.sample_slots.lanes = {std::max(2 * batch, 32U), std::max(batch, 16U),
+    layout.sample_slots.lanes = {std::max({2 * batch, 32U, 2 * workers}), std::max(batch, 16U),
                                  std::max({batch, 16U, 2 * workers})};
     layout.sample_slots.reserve = batch;
     layout.sample_slot_bytes = align(spec.pipeline.sample_bytes(), SL_SHM_TENSOR_ALIGN);

@@ -236,7 +236,8 @@ void the_horizon_is_long_only_if_some_samples_are(void**) {
     for (int i = 0; i < 5000; ++i)
         scheduler.foresee(kStream, kMean);
     assert_true(scheduler.horizon(kStream) < 100);
-    scheduler.foresee(kStream, 100 * kMean);
+    for (int i = 0; i < 5000; ++i)
+        scheduler.foresee(kStream, i % 100 == 0 ? 100 * kMean : kMean);
     assert_true(scheduler.horizon(kStream) > 100 * 8);  // light samples that 8 workers do meanwhile
     for (int i = 0; i < 50'000; ++i)
         scheduler.foresee(kStream, kMean);
