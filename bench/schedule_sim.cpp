@@ -1,10 +1,11 @@
-// The simulator's program: reads one experiment a line ("key=value ..."), prints one JSON object a line.
+// The simulator's program: reads one experiment a line ("key=value ..."), prints one JSON object a line. A
+// line "picks N" times picks with N samples waiting in each lane.
 //
 // bench/schedule_sim.py says what to simulate. An unknown key or a run that does not end is an error: exit
 // status 2 or 1, with a sentence on stderr.
 #include <algorithm>
-#include <chrono>
 #include <cmath>
+#include <ctime>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -126,9 +127,7 @@ int run(const Experiment& e) {
                         static_cast<double>(workload.costs.size());
     workload.step_ns = workload.batch * mean / e.number("workers") / e.number("load");
     const auto loader = make_loader(e, workloads, random);
-    const auto begin = std::chrono::steady_clock::now();
     const Outcome outcome = Simulation(e.count("workers"), workloads, *loader).run().front();
-    const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
     if (outcome.taken != workload.batches()) {
         std::cerr << "stopped after " << outcome.taken << " of " << workload.batches() << " batches\n";
         return 1;
@@ -137,14 +136,45 @@ int run(const Experiment& e) {
               << ", \"most_buffered\": " << outcome.most_buffered
               << ", \"mean_buffered\": " << outcome.mean_buffered
               << ", \"longest_wait_steps\": " << outcome.longest_wait / workload.step_ns
-              << ", \"waited_share\": " << outcome.waited / outcome.ended_at
-              << ", \"ns_per_sample\": " << took.count() / static_cast<double>(workload.costs.size())
-              << "}\n";
+              << ", \"waited_share\": " << outcome.waited / outcome.ended_at << "}\n";
     return 0;
+}
+
+// What a pick costs with `waiting` samples in each lane of two streams and 64 workers: the mean over 200,000.
+void time_picks(std::uint32_t waiting) {
+    constexpr std::uint32_t kPicks = 200'000;
+    Scheduler scheduler(64);
+    std::uint32_t next = 0;
+    auto add = [&](std::uint64_t stream, Lane lane) {
+        const double cost = kUnitNs * (lane == Lane::kLight    ? 1
+                                       : lane == Lane::kMedium ? 8
+                                                               : 100 + next % 50);
+        scheduler.add(stream, lane, {next / 64, next % 64, next, cost});
+        ++next;
+    };
+    for (std::uint64_t stream : {1, 2}) {
+        scheduler.add_stream(stream, {.batch_size = 64});
+        for (std::uint32_t i = 0; i < waiting; ++i) {
+            for (Lane lane : {Lane::kLight, Lane::kMedium, Lane::kHeavy})
+                add(stream, lane);
+        }
+    }
+    const std::clock_t begin = std::clock();  // of the CPU: other programs do not count
+    for (std::uint32_t i = 0; i < kPicks; ++i) {
+        const Pick pick = *scheduler.pick();
+        scheduler.finished(pick.runnable.task, kUnitNs);
+        add(pick.stream, pick.lane);
+    }
+    const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+    std::cout << "{\"pick_ns\": " << seconds * 1e9 / kPicks << "}\n";
 }
 
 int read_and_run() {
     for (std::string line; std::getline(std::cin, line);) {
+        if (line.starts_with("picks ")) {
+            time_picks(static_cast<std::uint32_t>(std::stoul(line.substr(6))));
+            continue;
+        }
         Experiment experiment;
         std::istringstream words(line);
         for (std::string word; words >> word;) {

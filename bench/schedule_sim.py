@@ -58,18 +58,22 @@ def loaders(workers):
 
 def simulate(experiments, seeds):
     """[[result of a seed]] of each experiment, in one call of the program."""
-    lines = [" ".join(f"{key}={value}" for key, value in {**words, "seed": seed}.items())
-             for words in experiments for seed in range(1, seeds + 1)]
+    found = ask([" ".join(f"{key}={value}" for key, value in {**words, "seed": seed}.items())
+                 for words in experiments for seed in range(1, seeds + 1)])
+    return [found[at:at + seeds] for at in range(0, len(found), seeds)]
+
+
+def ask(lines):
+    """The program's answer to each line."""
     done = subprocess.run([common.BUILD / "bin" / "sl_bench_schedule_sim"], input="\n".join(lines) + "\n",
                           capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise common.BenchError(done.stderr.strip())
-    found = [json.loads(line) for line in done.stdout.splitlines()]
-    return [found[at:at + seeds] for at in range(0, len(found), seeds)]
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def table(seeds, long):
-    """({(set, loader): cells}, ns of our scheduler for a sample)."""
+    """{(set, loader): cells}."""
     keys, whole, steady = [], [], []
     for title, words in SETS:
         for name, loader in loaders(words["workers"]).items():
@@ -77,11 +81,9 @@ def table(seeds, long):
             whole.append({**words, **loader})
             steady.append({**words, **loader, "samples": long, "steady": 1})
     runs, later = simulate(whole, seeds), simulate(steady, max(2, seeds // 2))
-    cells = {key: {SHARE: common.column(run, "share"), STEADY: common.column(long_run, "share"),
-                   BUFFER: common.column(run, "most_buffered")}
-             for key, run, long_run in zip(keys, runs, later)}
-    ours = [run["ns_per_sample"] for key, found in zip(keys, runs) if "ours" in key[1] for run in found]
-    return cells, statistics.median(ours)
+    return {key: {SHARE: common.column(run, "share"), STEADY: common.column(long_run, "share"),
+                  BUFFER: common.column(run, "most_buffered")}
+            for key, run, long_run in zip(keys, runs, later)}
 
 
 def curve(points, seeds, long):
@@ -123,13 +125,14 @@ def curves(seeds, long):
 
 def measure(options):
     seeds, long = (2, 12_000) if options.quick else (6, 48_000)
-    cells, ns_per_sample = table(seeds, long)
+    cells = table(seeds, long)
     rows = [(f"{title}: {name}", found) for (title, name), found in cells.items()]
 
     def mean(number, name, what=SHARE):
         return statistics.mean(cells[SETS[number][0], name][what])
 
-    figures = {"ns_per_sample": ns_per_sample}
+    figures = {f"pick_ns_{waiting}": statistics.median(common.column(ask([f"picks {waiting}"] * 5), "pick_ns"))
+               for waiting in (20, 300)}
     for number, workers in ((0, 2), (1, 8), (2, 32)):
         for key, name in (("strict", "strict, ours"), ("strict_error04", "ours, error 0.4"), ("any", "ready, ours"),
                           ("in_order", "classic in order"), ("simple", "strict, simple rule"),
@@ -137,5 +140,6 @@ def measure(options):
             figures[f"rare_tail_w{workers}_{key}"] = mean(number, name)
             figures[f"rare_tail_w{workers}_{key}_steady"] = mean(number, name, STEADY)
         figures[f"rare_tail_w{workers}_batches"] = max(cells[SETS[number][0], "strict, ours"][BUFFER])
-    notes = [f"{seeds} seeds; one sample's simulation with our scheduler took {ns_per_sample:.0f} ns in all"]
+    notes = [f"{seeds} seeds; a pick, its end and an addition take {figures['pick_ns_20']:.0f} ns with 20 samples "
+             f"waiting in each lane of two streams, {figures['pick_ns_300']:.0f} ns with 300"]
     return common.Report(rows, figures, notes, curves=curves(2 if options.quick else 3, long))

@@ -1,5 +1,7 @@
 #include "daemon/schedule/admission.h"
 
+#include "daemon/schedule/scheduler.h"
+
 namespace sl {
 
 Admission::Head Admission::first(const Scheduler& scheduler, std::uint64_t stream, std::uint64_t due_step,

@@ -15,9 +15,10 @@
 #include <cstdint>
 
 #include "daemon/schedule/lane_queue.h"
-#include "daemon/schedule/scheduler.h"
 
 namespace sl {
+
+class Scheduler;
 
 enum class Offer : std::uint8_t {
     kTaken,   // it is gone from the queue

@@ -70,11 +70,19 @@ void Scheduler::foresee(std::uint64_t stream, double predicted_ns) {
     owner.foreseen_square += predicted_ns * predicted_ns - kForget * owner.foreseen_square;
 }
 
-double Scheduler::latest_start(const Stream& stream, Lane lane, const Runnable& runnable) const {
-    const double work = batches_between(stream.front_step, runnable.step) * stream.share.batch_size *
-                        stream.mean_ns / workers_;
-    const double due = std::max(stream.front_ns + work, stream.consumer.until(runnable.step, now_ns_));
-    return due - runnable.predicted_ns * (lane == Lane::kLight ? 1 : stream.safety.factor());
+Scheduler::Pace Scheduler::pace(const Stream& stream, Lane lane) const {
+    return {.work_front = stream.front_ns,
+            .work_step = stream.share.batch_size * stream.mean_ns / workers_,
+            .consumer_front = stream.consumer.until(stream.front_step, now_ns_),
+            .consumer_step = stream.consumer.step_ns(),
+            .safety = lane == Lane::kLight ? 1 : stream.safety.factor()};
+}
+
+double Scheduler::latest_start(const Stream& stream, const Pace& pace, const Runnable& runnable) {
+    const double ahead = batches_between(stream.front_step, runnable.step);
+    const double due =
+        std::max(pace.work_front + ahead * pace.work_step, pace.consumer_front + ahead * pace.consumer_step);
+    return due - runnable.predicted_ns * pace.safety;
 }
 
 // What a running sample may still take; one that should have ended is expected to take as long again.
@@ -91,8 +99,9 @@ bool Scheduler::slow(const Running& running) const {
 Scheduler::Choice Scheduler::best_of(const Stream& stream, Lane lane) const {
     Choice found{lane, nullptr, 0};
     int looked_at = 0;
+    const Pace now = pace(stream, lane);
     for (const Runnable& runnable : stream.queue.lane(lane)) {
-        const double start = latest_start(stream, lane, runnable);
+        const double start = latest_start(stream, now, runnable);
         if (found.runnable == nullptr || start < found.latest_start) found = {lane, &runnable, start};
         if (lane == Lane::kLight || ++looked_at == kMostLookedAt) break;
     }
@@ -106,7 +115,7 @@ Scheduler::Choice Scheduler::late(const Stream& stream) const {
         const Runnable* head = stream.queue.head(lane);
         if (head == nullptr || batches_between(stream.front_step, head->step) >= 0) continue;
         if (chosen.runnable == nullptr || *head < *chosen.runnable)
-            chosen = {lane, head, latest_start(stream, lane, *head)};
+            chosen = {lane, head, latest_start(stream, pace(stream, lane), *head)};
     }
     return chosen;
 }
@@ -230,7 +239,8 @@ std::uint32_t Scheduler::horizon(std::uint64_t stream) const {
 
 double Scheduler::latest_start(std::uint64_t stream, Lane lane, const Runnable& runnable) const {
     auto found = streams_.find(stream);
-    return found == streams_.end() ? 0 : latest_start(found->second, lane, runnable);
+    if (found == streams_.end()) return 0;
+    return latest_start(found->second, pace(found->second, lane), runnable);
 }
 
 std::size_t Scheduler::runnable(std::uint64_t stream, Lane lane) const {

@@ -114,7 +114,18 @@ class Scheduler {
     };
     using Entry = std::map<std::uint64_t, Stream>::value_type;
 
-    [[nodiscard]] double latest_start(const Stream& stream, Lane lane, const Runnable& runnable) const;
+    // What is the same for all samples of a stream at one moment: from now until the front batch is due, and
+    // the time from batch to batch, by the work and by the consumer.
+    struct Pace {
+        double work_front = 0;
+        double work_step = 0;
+        double consumer_front = 0;
+        double consumer_step = 0;
+        double safety = 1;
+    };
+    [[nodiscard]] Pace pace(const Stream& stream, Lane lane) const;
+    [[nodiscard]] static double latest_start(const Stream& stream, const Pace& pace,
+                                             const Runnable& runnable);
     [[nodiscard]] double remaining(const Running& running) const;
     [[nodiscard]] bool slow(const Running& running) const;
     [[nodiscard]] Choice best_of(const Stream& stream, Lane lane) const;
