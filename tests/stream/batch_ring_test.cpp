@@ -74,6 +74,26 @@ void a_published_batch_is_visible_with_its_pixels_and_its_info(void**) {
     assert_false(client.take().has_value());
 }
 
+// By the client's own account: how far it has come, and whether something lay ready when its last one was
+// published.
+void what_the_client_has_taken_is_seen_and_whether_it_had_to_wait(void**) {
+    BatchRing ring = make_ring(layout_for(4, 4));
+    RingClient client(ring);
+    assert_false(ring.taken().has_value());
+    for (std::uint64_t step : {7, 8})
+        ring.publish_batch(*ring.acquire(), 0, step, step, 4);
+    assert_false(ring.taken().has_value());
+    client.take();
+    assert_true(ring.taken()->step == 8 && ring.taken()->waited);
+    client.take();
+    assert_true(ring.taken()->step == 9 && !ring.taken()->waited);
+    ring.publish_state(SL_DESCRIPTOR_END_OF_EPOCH, 0, 9);
+    client.take();
+    assert_true(ring.taken()->step == 9 && ring.taken()->waited);
+    client.returns().consumed = 1'000'000;  // a lie is no harm
+    assert_true(!ring.taken() || ring.taken()->step <= 9);
+}
+
 void descriptors_come_in_the_order_of_publishing(void**) {
     BatchRing ring = make_ring(layout_for(4, 4));
     RingClient client(ring);
@@ -223,6 +243,7 @@ int main() {
         cmocka_unit_test(the_header_names_the_stream_and_lies_within_the_segment),
         cmocka_unit_test(the_client_cannot_map_batches_writable_and_can_the_return_page),
         cmocka_unit_test(a_published_batch_is_visible_with_its_pixels_and_its_info),
+        cmocka_unit_test(what_the_client_has_taken_is_seen_and_whether_it_had_to_wait),
         cmocka_unit_test(descriptors_come_in_the_order_of_publishing),
         cmocka_unit_test(the_longest_backlog_an_unread_stream_can_have_fits_the_ring),
         cmocka_unit_test(an_error_page_is_written_before_its_descriptor),
