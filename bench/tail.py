@@ -15,7 +15,7 @@ a loader can reach. A round is for each loader an epoch that is not counted and 
 buffers full, until its turn comes again. Rounds interleave the loaders of one set and one number of workers.
 
   strict, ready   this project; one stream, so epochs follow each other without a pause
-  constant, fifo  strict with every cost predicted alike, and with samples started in the order of the plan
+  fifo            strict with every cost predicted alike, so that samples start in the order of the plan
   torch_in_order, torch_unordered, torch_prefetch_4   DataLoader, persistent workers, torchvision.io + v2,
                   2 batches of prefetch a worker (the last: 4, in order); drains at an epoch's end
   tfdata, tfdata_any  deterministic and not, AUTOTUNE, map and batch fused; epochs follow without a pause
@@ -36,7 +36,7 @@ import statistics
 import sys
 
 import common
-from paced.driver import LOADERS, SWITCHES, Group
+from paced.driver import LOADERS, Group
 
 TARGETS = ["speedyloaderd", "speedyloader-worker", "speedyloader", "sl_make_photos"]
 DEFAULT = {"A": [name for name in LOADERS if name != "torch_prefetch_4"], "B": ["ready", "strict"],
@@ -138,11 +138,6 @@ def usable(options, wanted, notes):
             pythons[kind] = python
         except (OSError, common.BenchError):
             notes.append(f"{kind}: skipped, {python} does not find {' and '.join(modules)}")
-    daemon = (common.BUILD / "bin" / "speedyloaderd").read_bytes()
-    for name, switch in SWITCHES.items():
-        if name in wanted and switch.partition("=")[0].encode() not in daemon:
-            notes.append(f"{name}: skipped, this daemon does not know {switch}")
-            wanted = [other for other in wanted if other != name]
     return [name for name in wanted if LOADERS[name][0] in pythons], pythons
 
 

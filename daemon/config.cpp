@@ -151,6 +151,12 @@ Result<void> load_config(const std::string& path, Config& config) {
          }},
         {"io_entries", number(config.io_entries, 2)},
         {"io_threads", number(config.io_threads, 1)},
+        {"predict",
+         [&](const toml::node& node) -> Result<void> {
+             if (!node.is_boolean()) return fail(Status::kInvalidArgument, "must be true or false");
+             config.predict = node.value_or(true);
+             return {};
+         }},
         {"read_timeout", [&](const toml::node& node) -> Result<void> {
              auto seconds = node.value<double>();
              auto time = parse_time(seconds ? std::to_string(*seconds) : node.value_or<std::string>(""));
@@ -184,7 +190,8 @@ std::string describe_config(const Config& config) {
            " input=" + describe_bytes(config.input) + " io=" + backend +
            " io_entries=" + std::to_string(config.io_entries) +
            " io_threads=" + std::to_string(config.io_threads) +
-           " read_timeout=" + std::to_string(config.read_timeout.count()) + "ms";
+           " read_timeout=" + std::to_string(config.read_timeout.count()) + "ms" +
+           " predict=" + (config.predict ? "true" : "false");
 }
 
 }  // namespace sl

@@ -17,14 +17,12 @@ import common
 HERE = pathlib.Path(__file__).resolve().parent
 BATCH, LOAD = 16, 0.95
 PATIENCE = 300  # seconds for an epoch
-SWITCHES = {"constant": "SPEEDYLOADER_TEST_PREDICTION=constant", "fifo": "SPEEDYLOADER_TEST_SCHEDULE=fifo"}
 # name: (kind, script, its words after folder and workers). Of each kind the first that takes part measures
 # what a sample costs, for order costs nothing there.
 LOADERS = {
     "ready": ("ours", "ours.py", ["ready"]),
     "strict": ("ours", "ours.py", ["strict"]),
-    "constant": ("ours", "ours.py", ["strict", SWITCHES["constant"]]),
-    "fifo": ("ours", "ours.py", ["strict", SWITCHES["fifo"]]),
+    "fifo": ("ours", "ours.py", ["strict", "--no-predict"]),
     "torch_unordered": ("torch", "torch_loader.py", ["unordered"]),
     "torch_in_order": ("torch", "torch_loader.py", ["in_order"]),
     "torch_prefetch_4": ("torch", "torch_loader.py", ["in_order", "4"]),

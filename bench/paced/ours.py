@@ -1,6 +1,6 @@
-"""ours.py FOLDER WORKERS POLICY [NAME=VALUE]...: this project as a loader of bench/tail.py (server.py).
+"""ours.py FOLDER WORKERS POLICY [FLAG]...: this project as a loader of bench/tail.py (server.py).
 
-Starts a daemon of its own below itself, with the variables in its environment, and one stream whose epochs
+Starts a daemon of its own below itself, with the flags, and one stream whose epochs
 follow each other without a pause. The programs are those below $SL_BUILD_DIR. Beside what server.py tells:
 buffered batches (samples that workers have finished and the consumer has not taken, asked of the daemon
 after every fifth batch, which still counts: so it is what lay there when that batch was taken), bytes that
@@ -71,12 +71,11 @@ def endless(stream):
 
 
 def main():
-    folder, workers, policy, *variables = sys.argv[1:]
+    folder, workers, policy, *flags = sys.argv[1:]
     spec = specs.spec(folder, size=(224, 224), batch=BATCH, last="drop", seed=1, policy=policy,
                       epochs=100_000)
     with daemon.Daemons() as daemons:
-        started = daemons.start(workers=workers, memory="2GiB",
-                                env=dict(word.split("=") for word in variables))
+        started = daemons.start(*flags, workers=workers, memory="2GiB")
         with capi.Client(started.socket, "bench") as client:
             stream = client.open(spec)
             watch = Watch(client, folder)

@@ -35,6 +35,7 @@ struct ConductorOptions {
     std::uint64_t input_bytes = 0;   // of it, for file bytes
     ReaderOptions reader;
     std::chrono::milliseconds read_timeout{30'000};  // then an open or a read is given up
+    bool predict = true;  // false: every sample is taken for an average one, to see what predictions are worth
     std::string quarantine_file;                     // "": known bad samples are forgotten with the daemon
     std::string cost_folder;                         // "": so is what samples cost
     std::uint64_t boot_id = 0;

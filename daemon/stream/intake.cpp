@@ -137,6 +137,7 @@ void Conductor::on_size(Task& task, std::uint64_t bytes) {
     task.bytes = bytes;
     Prediction prediction =
         stream.predictor().predict(task.key(stream.spec().seed), task.bytes, format_hint(task.path));
+    if (!options_.predict) prediction = {.cost_ns = stream.predictor().mean_ns()};
     task.predicted_ns = prediction.cost_ns;
     task.lane = prediction.lane;
     task.cost_known = prediction.known;
