@@ -13,7 +13,7 @@ import fuse_folder
 import pytest
 import test_card
 from PIL import Image
-from support.capi import OK, TIMEOUT, Client
+from support.capi import END_OF_EPOCH, OK, TIMEOUT, Client
 from support.daemon import wait_for
 from support.specs import id_spec, spec
 
@@ -48,8 +48,10 @@ def decoded(status):
 
 
 def take(stream):
-    """The ids of the next batch."""
+    """The ids of the next batch, of the next epoch if this one has ended."""
     status, batch = stream.next()
+    if status == END_OF_EPOCH:
+        status, batch = stream.next()
     assert status == OK
     ids = batch.ids()
     batch.release()
