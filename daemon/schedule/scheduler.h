@@ -13,7 +13,7 @@
 // consumer's takings. A sample's *latest start* is due(b) - predicted cost x safety, and the runnable sample
 // with the earliest latest start goes first: heavy samples of later batches early, light ones just in time,
 // and the longest first when the run ends. The safety follows from the error of the predictions as it is
-// measured, so that nineteen heavy samples in twenty are in time however bad the predictions are.
+// measured: as if it were lognormal, nineteen slow samples in twenty end in time.
 //
 // Rules on top. Slow samples never hold all workers while a light one is due before one of them ends; a light
 // one that has run for several times its prediction counts as slow. No worker idles while anything is
