@@ -117,7 +117,8 @@ def measure(options):
 
         results = common.interleave({"pipelined": lambda _: part(False), "drained": lambda _: part(True)},
                                     1 if options.quick else 5, lambda text: print(text, file=sys.stderr))
-    rows = [(f"{name}, {where}", {BUSY: common.column(found, where), IDLE: common.column(found, f"{where}_idle")} |
+    rows = [(f"{name}, {where}", {BUSY: common.column(found, where),
+                                  IDLE: common.column(found, f"{where}_idle")} |
              ({RATE: common.column(found, RATE)} if where == "seam" else {}))
             for name, found in results.items() for where in ("seam", "middle")]
     figures = {f"{prefix}{where}_busy": statistics.median(common.column(results[name], where))

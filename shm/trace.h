@@ -1,5 +1,6 @@
-/* What the daemon hands over as a trace, in plain C: a header, then events, in one sealed memfd (the answer to
- * TRACE in shm/messages.h). The daemon writes it on its conductor's thread, the client library copies it out.
+/* What the daemon hands over as a trace, in plain C: a header, then events, in one sealed memfd (the answer
+ * to TRACE in shm/messages.h). The daemon writes it on its conductor's thread, the client library copies it
+ * out.
  *
  * Every event is a span that has ended (an instant: begin equals end), written when the conductor learnt of
  * the end; so events lie in the order of ends, but for decodes and rows, whose ends others report a moment

@@ -55,7 +55,9 @@ void add_look(CLI::App* verb, LookOptions& options) {
 void add_verdict(CLI::App& app, LookOptions& options, double& seconds, int& exit_status) {
     CLI::App* verb = app.add_subcommand("verdict", "is loading the bottleneck, and which stage");
     add_look(verb, options);
-    verb->add_option("--seconds", seconds, "how long to watch")->check(CLI::Range(0.1, 3600.0))->capture_default_str();
+    verb->add_option("--seconds", seconds, "how long to watch")
+        ->check(CLI::Range(0.1, 3600.0))
+        ->capture_default_str();
     verb->callback([&] { exit_status = verdict(options.socket, seconds, options.json); });
 }
 

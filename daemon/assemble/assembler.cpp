@@ -45,7 +45,8 @@ Result<std::unique_ptr<Assembler>> Assembler::start(unsigned threads) {
     std::unique_ptr<Assembler> assembler(new Assembler);
     assembler->done_event_ = std::move(*event);
     for (unsigned i = 0; i < threads; ++i) {
-        assembler->threads_.emplace_back([raw = assembler.get(), i] { raw->run(static_cast<std::uint16_t>(i)); });
+        assembler->threads_.emplace_back(
+            [raw = assembler.get(), i] { raw->run(static_cast<std::uint16_t>(i)); });
     }
     return assembler;
 }

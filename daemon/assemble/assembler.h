@@ -1,9 +1,9 @@
 // Assembler threads: finished samples become rows of batches.
 //
-// The conductor submits row jobs and takes back their tags and times; the threads in between are the only writers of
-// batch memory. They run the fused pass (collate.h) and fill in the row's label, id, validity and info. They
-// parse no foreign bytes. submit() and reap() belong to the conductor thread. Hand-overs are by mutex (ROWS,
-// both ways), so a reaped row is fully written and visible to whoever publishes it.
+// The conductor submits row jobs and takes back their tags and times; the threads in between are the only
+// writers of batch memory. They run the fused pass (collate.h) and fill in the row's label, id, validity and
+// info. They parse no foreign bytes. submit() and reap() belong to the conductor thread. Hand-overs are by
+// mutex (ROWS, both ways), so a reaped row is fully written and visible to whoever publishes it.
 #pragma once
 
 #include <condition_variable>

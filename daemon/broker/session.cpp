@@ -63,8 +63,7 @@ bool Session::reply_error(std::uint32_t request, const Error& error) {
     return sent(send_struct(socket_.get(), message));
 }
 
-bool Session::reply_document(std::uint32_t request,
-                             std::initializer_list<std::span<const std::byte>> parts) {
+bool Session::reply_document(std::uint32_t request, std::initializer_list<std::span<const std::byte>> parts) {
     std::size_t bytes = 0;
     for (const auto& part : parts)
         bytes += part.size();

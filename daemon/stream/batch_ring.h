@@ -40,7 +40,7 @@ class BatchRing {
     static Result<BatchRing> create(const StreamLayout& layout, const RingIdentity& identity);
 
     // From now on the trace is told of publications, leases and the client's waits. It outlives the ring.
-    void watch(Trace& trace) { trace_ = &trace; }
+    void watch(Trace& trace);
 
     // A free slot, now FILLING; nothing while all are filling or leased.
     std::optional<std::uint32_t> acquire();
@@ -126,7 +126,7 @@ class BatchRing {
     std::uint64_t found_empty_ = 0;
     std::uint32_t stream_ = 0;  // id, for the trace
     Trace* trace_ = nullptr;
-    std::uint64_t last_wait_end_ns_ = 0;
+    std::uint64_t last_wait_end_ns_ = 0;  // no wait began earlier, whatever the client says
 };
 
 }  // namespace sl

@@ -18,6 +18,11 @@ sl_shm_trace_event BatchRing::event_of(std::uint8_t kind, const sl_shm_descripto
     return event;
 }
 
+void BatchRing::watch(Trace& trace) {
+    trace_ = &trace;
+    last_wait_end_ns_ = Trace::now();
+}
+
 void BatchRing::trace_publication(const sl_shm_descriptor& descriptor) {
     if (trace_ == nullptr) return;
     sl_shm_trace_event event = event_of(SL_SHM_TRACE_PUBLISH, descriptor);
