@@ -67,7 +67,8 @@ Options parse_options(int argc, char** argv) {
     auto* timeout =
         app.add_option("--read-timeout", read_timeout, "a sample that cannot be read within it fails, as 30s")
             ->check(checked(parse_time, cli.read_timeout));
-    auto* no_predict = app.add_flag("--no-predict", "take every sample for an average one, for comparisons");
+    bool no_predict = false;
+    app.add_flag("--no-predict", no_predict, "take every sample for an average one, for comparisons");
     app.add_option("--config", options.config_file, "TOML configuration file");
     std::string check_file;
     auto* check = app.add_option("--check-config", check_file, "check a configuration file and leave");
@@ -102,7 +103,7 @@ Options parse_options(int argc, char** argv) {
     if (*io) options.config.io = cli.io;
     if (*entries) options.config.io_entries = cli.io_entries;
     if (*timeout) options.config.read_timeout = cli.read_timeout;
-    if (*no_predict) options.config.predict = false;
+    if (no_predict) options.config.predict = false;
     if (*threads) options.config.io_threads = cli.io_threads;
     if (options.worker_program.empty()) options.worker_program = beside_this_program("speedyloader-worker");
     if (!options.check_config && options.config.socket.empty() && options.listen_fd < 0) {
