@@ -32,7 +32,9 @@ Selection::Selection(std::uint64_t samples) : samples_(samples) {
 
 void Selection::add(const Run& run) {
     if (run.count == 0) return;
-    pieces_.push_back({size_, run.first});
+    // Runs that touch are one: the fingerprint is of the samples, however they were asked for.
+    const bool goes_on = !pieces_.empty() && pieces_.back().id + (size_ - pieces_.back().index) == run.first;
+    if (!goes_on) pieces_.push_back({size_, run.first});
     size_ += run.count;
 }
 

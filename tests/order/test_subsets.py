@@ -104,11 +104,13 @@ def test_a_subset_resumes_in_mid_epoch_and_its_account_covers_the_rest(client, i
 
 def test_selections_of_the_same_samples_are_one_data_set(client, id_set):
     folder = id_set(COUNT)
-    stream = client.open(subset_of(folder, {"labels": [1]}))
-    state = stream.state()
-    stream.close()
-    for same in ({"labels": ["class_001"]}, {"ids": list(range(40, 80))}):
-        client.open(subset_of(folder, same), state=state).close()
+    for labels, same in (([1], ({"labels": ["class_001"]}, {"ids": list(range(40, 80))})),
+                         ([1, 0], ({"labels": [0, "class_001"]}, {"ids": list(range(80))}))):  # they touch
+        stream = client.open(subset_of(folder, {"labels": labels}))
+        state = stream.state()
+        stream.close()
+        for subset in same:
+            client.open(subset_of(folder, subset), state=state).close()
     stream = client.open(id_spec(folder, batch=8))
     state = stream.state()
     stream.close()

@@ -81,6 +81,10 @@ void ids_and_runs_select_just_these(void**) {
     const Selection runs = Selection::of_runs(10, {{0, 1}, {3, 3}, {9, 1}});
     assert_true(ids_of(runs) == wanted);
     assert_int_equal(runs.fingerprint(7), picked->fingerprint(7));
+    const Selection touching = Selection::of_runs(10, {{0, 1}, {3, 2}, {5, 1}, {9, 1}});
+    assert_true(ids_of(touching) == wanted);
+    assert_sound(touching, 10);
+    assert_int_equal(touching.fingerprint(7), picked->fingerprint(7));
     assert_sound(Selection(10), 10);
 }
 
