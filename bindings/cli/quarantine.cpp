@@ -51,6 +51,10 @@ Json as_json(const std::string& path, const QuarantineEntry& entry) {
     return json;
 }
 
+int without_a_place() {
+    return failed_with("there is no place for a quarantine: set HOME or XDG_CACHE_HOME");
+}
+
 // Bytes that are no text become U+FFFD.
 std::string line_of(const Json& json) {
     return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -60,6 +64,7 @@ std::string line_of(const Json& json) {
 
 int list_quarantine(bool json) {
     std::string path = quarantine_path();
+    if (path.empty()) return without_a_place();
     auto content = load_quarantine(path);
     if (!content) return failed_with(content.error().message);
     if (!content->damage.empty()) return failed_with(path + ": " + content->damage);
@@ -81,9 +86,11 @@ int list_quarantine(bool json) {
 
 int forgive_quarantine(const std::vector<std::string>& paths, bool all, bool json) {
     if (paths.empty() == !all) return failed_with("name the paths to forgive, or --all", kExitUsage);
+    const std::string file = quarantine_path();
+    if (file.empty()) return without_a_place();
     std::optional<std::string> unknown;
     std::size_t forgiven = 0;
-    auto content = update_quarantine(quarantine_path(), [&](QuarantineEntries& entries) {
+    auto content = update_quarantine(file, [&](QuarantineEntries& entries) {
         QuarantineEntries kept = entries;
         if (all) kept.clear();
         for (const std::string& path : paths) {

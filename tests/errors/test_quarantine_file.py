@@ -9,7 +9,7 @@ import threading
 
 import pytest
 import test_card
-from support.daemon import wait_for
+from support.daemon import PROGRAMS, wait_for
 from support.quarantine import control, decoded, file_of, id_job, outcome, path_of, remembered
 
 COUNT = 20
@@ -282,3 +282,11 @@ def test_a_writer_that_never_lets_go_holds_nobody_up_for_ever(daemons, pictures,
         assert refused.returncode == 1 and "cannot lock" in refused.stderr
     assert daemon.stop() == 0
     assert list(remembered(daemons)) == [str(pictures[3])]
+
+
+@pytest.mark.parametrize("verb", [["list"], ["forgive", "--all"]], ids=["list", "forgive"])
+def test_without_a_home_speedyctl_says_what_to_set_and_makes_no_file(tmp_path, verb):
+    done = subprocess.run([PROGRAMS / "speedyctl", "quarantine", *verb], capture_output=True, text=True, env={},
+                          cwd=tmp_path)
+    assert done.returncode == 1 and "set HOME or XDG_CACHE_HOME" in done.stderr
+    assert list(tmp_path.iterdir()) == []
