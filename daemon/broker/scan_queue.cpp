@@ -14,6 +14,10 @@ namespace sl {
 namespace {
 // Scans wait for directories, not for the processor; a few hide most of that.
 constexpr std::size_t kThreads = 4;
+// A scan that takes longer may be one of a mount that never answers, and leaves its place to others...
+constexpr std::chrono::seconds kLong{5};
+// ...as long as there are not so many of them.
+constexpr std::size_t kMostThreads = 64;
 }  // namespace
 
 Result<std::unique_ptr<ScanQueue>> ScanQueue::create(EventLoop& loop, Options options) {
@@ -28,6 +32,7 @@ Result<std::unique_ptr<ScanQueue>> ScanQueue::create(EventLoop& loop, Options op
 
 ScanQueue::~ScanQueue() {
     loop_.remove(event_.get());
+    if (next_look_) loop_.cancel(*next_look_);
     for (Job& job : running_)
         job.thread.join();
 }
@@ -71,6 +76,7 @@ Result<ScanQueue::Made> ScanQueue::guarded(Job& job) const {
 }
 
 void ScanQueue::scan(const Spec& spec, std::weak_ptr<const void> asker, Done done) {
+    drop_unwanted();
     auto request = std::make_shared<Request>();
     request->spec = spec;
     request->asker = std::move(asker);
@@ -103,12 +109,35 @@ std::list<ScanQueue::Job>::iterator ScanQueue::next_to_start() {
         waiting_, [this](const Job& job) { return job.dataset || !is_being_scanned(job.path); });
 }
 
+bool ScanQueue::has_a_place() const {
+    const auto long_ago = std::chrono::steady_clock::now() - kLong;
+    auto counts = [&](const Job& job) { return job.began > long_ago; };
+    return running_.size() < kMostThreads &&
+           static_cast<std::size_t>(std::ranges::count_if(running_, counts)) < kThreads;
+}
+
+void ScanQueue::look_again() {
+    if (next_look_ || waiting_.empty()) return;
+    next_look_ = loop_.after(std::chrono::seconds(1), [this] {
+        next_look_.reset();
+        start_waiting();
+    });
+}
+
+// Those that wait behind a scan that does not end may wait for long, and be asked for again and again.
+void ScanQueue::drop_unwanted() {
+    for (Job& job : waiting_)
+        std::erase_if(job.askers, [](const Asker& asker) { return !asker->wanted(); });
+    std::erase_if(waiting_, [](const Job& job) { return job.askers.empty(); });
+}
+
 void ScanQueue::start_waiting() {
-    while (running_.size() < kThreads) {
+    while (has_a_place()) {
         auto next = next_to_start();
         if (next == waiting_.end()) return;
         running_.splice(running_.end(), waiting_, next);
         Job& job = running_.back();
+        job.began = std::chrono::steady_clock::now();
         if (auto known = known_.find(job.path); known != known_.end()) job.known = known->second.lock();
         std::erase_if(job.askers, [](const Asker& asker) { return !asker->wanted(); });
         if (job.askers.empty()) {
@@ -128,6 +157,7 @@ void ScanQueue::start_waiting() {
                    os_error(Status::kNoMemory, "cannot start a thread for a scan", error.code().value()));
         }
     }
+    look_again();
 }
 
 void ScanQueue::deliver() {

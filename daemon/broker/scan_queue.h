@@ -1,17 +1,19 @@
 // Scans of datasets, off the conductor's thread; what a spec leaves to its pictures is filled in on the way.
 //
 // A scan blocks on directories, so each runs on a thread of its own, a few at a time; the others wait in
-// order. However many ask for a folder at once, it is listed once: whoever comes before its scan begins joins
-// it, whoever comes later waits for it and then has it looked at again (io/witness.h), because a file made
-// meanwhile may be missing from it. What it made is shared as long as somebody has it. The result comes back
-// to the loop's thread. A scan whose askers have all gone is not begun, or its result dropped. Destroying the
-// queue drops those that wait and waits for those under way. A thread that cannot be made and memory that
-// runs out are the scan's error. A mix asks for each of its folders, as if they were several; it is answered
-// when all are there, or with the first error.
+// order. One that takes long, for its mount may never answer, holds nobody else up: it does not count among
+// the few. However many ask for a folder at once, it is listed once: whoever comes before its scan begins
+// joins it, whoever comes later waits for it and then has it looked at again (io/witness.h), because a file
+// made meanwhile may be missing from it. What it made is shared as long as somebody has it. The result comes
+// back to the loop's thread. A scan whose askers have all gone is not begun, or its result dropped.
+// Destroying the queue drops those that wait and waits for those under way. A thread that cannot be made and
+// memory that runs out are the scan's error. A mix asks for each of its folders, as if they were several; it
+// is answered when all are there, or with the first error.
 #pragma once
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <list>
 #include <map>
@@ -85,12 +87,16 @@ class ScanQueue {
         std::list<Asker> askers;                 // the loop's thread's
         ScanProgress progress;
         std::thread thread;
+        std::chrono::steady_clock::time_point began;
         std::optional<Result<Made>> made;    // written by the thread, before `finished`
         std::atomic<bool> finished = false;  // release by the thread, acquire by the loop's
     };
     Job& job_for(const std::string& path);
     [[nodiscard]] bool is_being_scanned(const std::string& path) const;
     [[nodiscard]] std::list<Job>::iterator next_to_start();
+    [[nodiscard]] bool has_a_place() const;
+    void look_again();
+    void drop_unwanted();
     [[nodiscard]] Result<Made> work(Job& job) const;
     [[nodiscard]] Result<Made> guarded(Job& job) const;
     void start_waiting();
@@ -106,6 +112,7 @@ class ScanQueue {
     std::list<Job> waiting_;  // both lists belong to the loop's thread; a job moves from one to the other
     std::list<Job> running_;
     std::map<std::string, std::weak_ptr<const Manifest>> known_;  // by path
+    std::optional<EventLoop::TimerId> next_look_;  // whether a scan under way has become a long one
     std::uint64_t made_ = 0;
     std::uint64_t recalled_ = 0;
 };

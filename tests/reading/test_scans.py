@@ -209,6 +209,39 @@ def test_the_folders_of_a_mix_are_scanned_at_the_same_time(daemon, slow):
     assert found == [100]
 
 
+@pytest.fixture
+def stuck(daemons, daemon, slow):
+    """Four clients whose scans, by as many names of one folder, do not end until the gate is opened."""
+    names = [slow.mount.with_name(f"name{number}") for number in range(4)]
+    for name in names:
+        name.symlink_to(slow.mount)
+    askers = [daemons.begin(lenient(name), daemon) for name in names]
+    wait_for(lambda: [scan["running"] for scan in daemon.status()["scans"]] == [True] * 4,
+             what=lambda: daemon.status()["scans"])
+    yield names
+    slow.open_gate()
+    for asker in askers:
+        asker.communicate(timeout=60)
+
+
+def test_scans_that_do_not_end_hold_nobody_else_up(daemon, stuck, many):
+    assert report_of(daemon, many)["samples"] == DIRECTORIES * FILES
+    assert {scan["path"] for scan in daemon.status()["scans"]} == set(map(str, stuck))
+
+
+def test_clients_that_left_while_they_waited_for_a_scan_are_forgotten(daemons, daemon, stuck):
+    def waiting():
+        return [scan["clients"] for scan in daemon.status()["scans"] if not scan["running"]]
+
+    for _ in range(3):
+        asker = daemons.begin(lenient(stuck[0]), daemon)
+        wait_for(lambda: waiting() == [1], what=lambda: daemon.status()["scans"])
+        asker.kill()
+        asker.communicate()
+        pids = [asker.pid]
+        wait_for(lambda: not any(session["pid"] in pids for session in daemon.status()["sessions"]))
+
+
 def test_a_mix_with_a_folder_that_is_missing_is_refused_while_others_are_still_scanned(daemon, slow, many):
     with Client(daemon.socket) as client:
         with pytest.raises(Error, match=r"dataset.parts\[1\]: .*/nowhere"):
