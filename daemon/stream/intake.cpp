@@ -45,11 +45,13 @@ void Conductor::admit(Stream& stream) {
     // Far enough ahead to start the longest samples in time. What waits for its turn is bounded too; the
     // plan's order keeps the members of the front step always admitted.
     constexpr std::uint32_t kLeastAhead = 192;
+    // What a stream may open even when others have taken all there is: theirs may lie on a mount that hangs.
+    constexpr std::uint32_t kAlwaysOpening = 8;
     const std::uint32_t ahead = std::max(kLeastAhead, scheduler_.horizon(stream.id()));
     const std::uint32_t most_tasks = ahead + stream.ring().layout().sample_slots.total();
     if (!costs_->is_ready(stream.predictor().model())) return;  // a moment, until its file has been read
-    while (!stream.stopped() && !stream.planned_all() && stream.flow.opening < ahead && opens_ < max_files_ &&
-           stream.flow.tasks < most_tasks) {
+    while (!stream.stopped() && !stream.planned_all() && stream.flow.opening < ahead &&
+           (opens_ < max_files_ || stream.flow.opening < kAlwaysOpening) && stream.flow.tasks < most_tasks) {
         Task& task = tasks_.allocate();
         task.stream = &stream;
         stream.next_place(task);

@@ -139,6 +139,17 @@ def test_LDR_13_a_stream_that_sleeps_closes_at_once_and_its_memory_is_not_used_a
         wait_for(lambda: daemon.status()["memory"]["input_used"] == 0, 10, "the buffers")
 
 
+def test_LDR_13_opens_that_hang_leave_descriptors_for_other_streams(daemons, mount, back_end, id_set):
+    daemon = daemons.start(*back_end, "--read-timeout", "3600 s", wrap=["prlimit", "--nofile=256:256"])
+    mount.rule("all", on="open", sleep=True)
+    with Client(daemon.socket) as here, Client(daemon.socket) as there:
+        stream = there.open(id_spec(mount.folder, batch=10, epochs=10))  # wants more opens than the daemon has
+        wait_for(lambda: mount.asleep() == 4, 10, "a thread for each open that sleeps")
+        assert deliver(here, id_set(120)) == (list(range(120)), {})
+        mount.wake()
+        stream.close()
+
+
 def test_LDR_13_the_daemon_stops_while_reads_hang(daemons, mount, back_end):
     mount.rule("all", on="read", sleep=True)
     daemon = daemons.start(*back_end)
