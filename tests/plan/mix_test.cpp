@@ -5,30 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdlib>
-#include <new>
 #include <numeric>
 #include <set>
 
 #include "daemon/plan/batches.h"
 #include "tests/cmocka_cpp.h"
-
-namespace {
-std::uint64_t allocations = 0;
-}
-
-// Every allocation of this program is counted.
-void* operator new(std::size_t bytes) {
-    ++allocations;
-    if (void* memory = std::malloc(bytes)) return memory;
-    throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept {
-    std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-    std::free(memory);
-}
+#include "tests/plan/allocations.h"
 
 namespace sl {
 namespace {
@@ -277,14 +259,14 @@ void billions_of_samples_take_no_memory_and_do_not_overflow(void**) {
     const std::shared_ptr<const MixOrder> order = std::make_shared<const MixOrder>(mix, 1, UINT64_MAX, true);
     const auto plan = BatchPlan::make(Sequence(order), {.size = 64, .rank = 3, .world_size = 8});
     std::uint64_t wrong = 0;
-    const std::uint64_t before = allocations;
+    const std::uint64_t before = allocations::count();
     for (std::uint64_t i = 0; i < 20000; ++i) {
         const std::uint64_t position = i * 49999 % order->size();
         wrong += *order->position_of(order->id_at(position)) != position;
         wrong += plan->member(i, 5).position != i * 512 + 3 * 64 + 5;
         wrong += plan->member(i, 5).id != order->id_at(plan->member(i, 5).position);
     }
-    assert_int_equal(allocations, before);
+    assert_int_equal(allocations::count(), before);
     assert_int_equal(wrong, 0);
     assert_true(sizeof(BatchPlan) < 512);
 

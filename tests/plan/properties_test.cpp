@@ -5,8 +5,6 @@
 
 #include <array>
 #include <cstdio>
-#include <cstdlib>
-#include <new>
 #include <set>
 #include <string>
 #include <vector>
@@ -14,23 +12,7 @@
 #include "daemon/plan/batches.h"
 #include "daemon/plan/subset.h"
 #include "tests/cmocka_cpp.h"
-
-namespace {
-std::uint64_t allocations = 0;
-}
-
-// Every allocation of this program is counted.
-void* operator new(std::size_t bytes) {
-    ++allocations;
-    if (void* memory = std::malloc(bytes)) return memory;
-    throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept {
-    std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-    std::free(memory);
-}
+#include "tests/plan/allocations.h"
 
 namespace sl {
 namespace {
@@ -129,7 +111,7 @@ void LDR_03_no_order_comes_twice_in_2000_epochs(void**) {
 void a_billion_samples_take_no_memory(void**) {
     const auto part = Selection::of_fraction(kBillion, 0.3);
     assert_true(part.has_value());
-    const std::uint64_t before = allocations;
+    const std::uint64_t before = allocations::count();
     const Order order(kBillion, 1, 7, true);
     const auto plan = BatchPlan::make(order, {.size = 64, .rank = 3, .world_size = 8});
     std::uint64_t wrong = 0;
@@ -143,12 +125,12 @@ void a_billion_samples_take_no_memory(void**) {
         const std::uint64_t index = i * 14999;
         wrong += part->index_of(part->id_at(index)) != index;
     }
-    assert_int_equal(allocations, before);
+    assert_int_equal(allocations::count(), before);
     assert_int_equal(wrong, 0);
     assert_true(sizeof(BatchPlan) < 512);
     const auto* volatile proof = new int(1);  // the counter counts
     delete proof;
-    assert_int_equal(allocations, before + 1);
+    assert_int_equal(allocations::count(), before + 1);
 }
 
 // What each rank of a few worlds plans, as numbers. Written by this program when it is started with a word.
