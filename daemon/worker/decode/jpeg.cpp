@@ -12,6 +12,8 @@ namespace sl {
 namespace {
 
 // Fancy upsampling of a column reads the chroma samples beside its own: one chroma sample, two columns.
+// Profile fast needs it as well: below two chroma samples jpeg_crop_scanline sets the separate upsampler up
+// in the memory of the one that also converts colours.
 constexpr std::uint32_t kColumnMargin = 2;
 constexpr std::uint32_t kRowsPerCall = 16;
 
@@ -194,7 +196,8 @@ void JpegDecoder::read_rows(Plan& plan) {
 // An arithmetic decoder goes on with zeros behind the end and says nothing, so nobody can tell a lost end
 // marker from a lost half: without the marker such a file counts as cut.
 void JpegDecoder::check_arithmetic_end() {
-    if (session_.library().arith_code && session_.input_ended()) session_.stop(SampleErrorKind::kTruncated, "");
+    if (session_.library().arith_code && session_.input_ended())
+        session_.stop(SampleErrorKind::kTruncated, "");
 }
 
 void JpegDecoder::discard_rows(Plan& plan, std::uint32_t until) {

@@ -61,6 +61,11 @@ JpegSession::~JpegSession() {
 
 void JpegSession::start(std::span<const std::byte> bytes) {
     jpeg_abort_decompress(&library_);
+    // The abort frees the colour converter and keeps the pointer; a picture that upsamples and converts in
+    // one step makes no new one. jpeg_skip_scanlines before libjpeg-turbo 3.1.2 writes through the pointer
+    // all the same, into what may be this picture's Huffman tables by now. (Of such pointers it is the only
+    // one: colour maps are never asked for.)
+    library_.cconvert = nullptr;
     bytes_ = bytes;
     source_.next_input_byte = reinterpret_cast<const JOCTET*>(bytes.data());
     source_.bytes_in_buffer = bytes.size();
