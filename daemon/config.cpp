@@ -19,19 +19,6 @@ namespace {
 
 constexpr std::uint64_t kMiB = 1ULL << 20;
 
-std::uint32_t usable_cores() {
-    cpu_set_t set;
-    std::uint32_t cores = 1;
-    if (::sched_getaffinity(0, sizeof set, &set) == 0) cores = static_cast<std::uint32_t>(CPU_COUNT(&set));
-    std::ifstream quota_file("/sys/fs/cgroup/cpu.max");  // "max 100000" or "150000 100000"
-    double quota = 0;
-    double period = 0;
-    if (quota_file >> quota >> period && period > 0) {
-        cores = std::min(cores, static_cast<std::uint32_t>(std::ceil(quota / period)));
-    }
-    return std::max(cores, 1U);
-}
-
 std::string where(const toml::node& node, const std::string& path) {
     return path + " line " + std::to_string(node.source().begin.line);
 }
@@ -173,6 +160,19 @@ Result<void> load_config(const std::string& path, Config& config) {
         if (auto applied = apply(*table, "daemon", path, daemon_keys); !applied) return applied;
     }
     return {};
+}
+
+std::uint32_t usable_cores() {
+    cpu_set_t set;
+    std::uint32_t cores = 1;
+    if (::sched_getaffinity(0, sizeof set, &set) == 0) cores = static_cast<std::uint32_t>(CPU_COUNT(&set));
+    std::ifstream quota_file("/sys/fs/cgroup/cpu.max");  // "max 100000" or "150000 100000"
+    double quota = 0;
+    double period = 0;
+    if (quota_file >> quota >> period && period > 0) {
+        cores = std::min(cores, static_cast<std::uint32_t>(std::ceil(quota / period)));
+    }
+    return std::max(cores, 1U);
 }
 
 void complete_config(Config& config) {

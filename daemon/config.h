@@ -20,13 +20,16 @@ struct Config {
     std::uint64_t input = 0;    // bytes of it for file bytes; 0: 1/64 of it, 64 MiB to 256 MiB
     ReaderBackend io = ReaderBackend::kAuto;
     std::uint32_t io_entries = 256;
-    std::uint32_t io_threads = 4;                     // for each mount
+    std::uint32_t io_threads = 4;                    // for each mount
     std::chrono::milliseconds read_timeout{30'000};  // a sample that cannot be read within it fails
     bool predict = true;  // false: every sample is taken for an average one, and starts when its turn comes
 };
 
 // Changes what the file sets. kInvalidArgument names file, line and key.
 Result<void> load_config(const std::string& path, Config& config);
+
+// Cores that this process may use: affinity, and the quota of its control group.
+std::uint32_t usable_cores();
 
 // Fills in what is 0 by what this machine has.
 void complete_config(Config& config);

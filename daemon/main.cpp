@@ -88,6 +88,7 @@ Result<void> run(const Options& options) {
         .backend = config.io, .entries = config.io_entries, .threads = config.io_threads};
     conductor_options.read_timeout = config.read_timeout;
     conductor_options.predict = config.predict;
+    conductor_options.cores = usable_cores();
     conductor_options.quarantine_file = quarantine_path();
     conductor_options.cost_folder = user_cost_folder();
     conductor_options.boot_id = random_boot_id();

@@ -72,10 +72,10 @@ void Scheduler::foresee(std::uint64_t stream, double predicted_ns) {
 
 Scheduler::Pace Scheduler::pace(const Stream& stream, Lane lane) const {
     return {.work_front = stream.front_ns,
-            .work_step = stream.share.batch_size * stream.mean_ns / workers_,
+            .work_step = stream.share.batch_size * stream.mean_ns * stretch_ / workers_,
             .consumer_front = stream.consumer.until(stream.front_step, now_ns_),
             .consumer_step = stream.consumer.step_ns(),
-            .safety = lane == Lane::kLight ? 1 : stream.safety.factor()};
+            .safety = stretch_ * (lane == Lane::kLight ? 1 : stream.safety.factor())};
 }
 
 double Scheduler::latest_start(const Stream& stream, const Pace& pace, const Runnable& runnable) {
@@ -88,12 +88,13 @@ double Scheduler::latest_start(const Stream& stream, const Pace& pace, const Run
 // What a running sample may still take; one that should have ended is expected to take as long again.
 double Scheduler::remaining(const Running& running) const {
     const double elapsed = static_cast<double>(now_ns_ - running.since_ns);
-    return elapsed <= running.runnable.predicted_ns ? running.runnable.predicted_ns - elapsed : elapsed;
+    const double expected = stretch_ * running.runnable.predicted_ns;
+    return elapsed <= expected ? expected - elapsed : elapsed;
 }
 
 bool Scheduler::slow(const Running& running) const {
-    return running.lane != Lane::kLight ||
-           static_cast<double>(now_ns_ - running.since_ns) > kOverrun * running.runnable.predicted_ns;
+    return running.lane != Lane::kLight || static_cast<double>(now_ns_ - running.since_ns) >
+                                               kOverrun * stretch_ * running.runnable.predicted_ns;
 }
 
 Scheduler::Choice Scheduler::best_of(const Stream& stream, Lane lane) const {
@@ -144,7 +145,7 @@ bool Scheduler::light_is_due(const Stream& stream, double within_ns) const {
 
 // When a worker would come free again if the last one took this.
 double Scheduler::first_free(const Choice& last) const {
-    double first = last.runnable->predicted_ns;
+    double first = stretch_ * last.runnable->predicted_ns;
     for (const Running& running : running_)
         first = std::min(first, remaining(running));
     return first;

@@ -46,7 +46,9 @@ struct Pick {
 
 class Scheduler {
   public:
-    explicit Scheduler(std::uint32_t workers) : workers_(workers) {}
+    // Costs are processor time; with more workers than cores each sample takes that much longer.
+    explicit Scheduler(std::uint32_t workers, std::uint32_t cores = UINT32_MAX)
+        : workers_(workers), stretch_(workers > cores ? static_cast<double>(workers) / cores : 1) {}
 
     // What time it is: on any steady clock, never less than before.
     void advance(std::uint64_t now_ns) { now_ns_ = now_ns; }
@@ -140,6 +142,7 @@ class Scheduler {
     void leave(std::uint32_t task, double actual_ns);
 
     std::uint32_t workers_;
+    double stretch_;  // time a sample takes while all workers are busy, by its cost
     std::uint64_t now_ns_ = 0;
     std::vector<Running> running_;
     double level_ns_ =

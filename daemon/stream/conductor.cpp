@@ -34,7 +34,7 @@ Conductor::Conductor(EventLoop& loop, const ConductorOptions& options)
       options_(options),
       budget_(options.memory_bytes),
       trace_(options.workers, assembler_threads(options.workers)),
-      scheduler_(options.workers),
+      scheduler_(options.workers, options.cores),
       failure_log_(loop),
       quarantine_(Quarantine::open(options.quarantine_file)),
       max_files_(max_files()) {}

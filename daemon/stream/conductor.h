@@ -31,13 +31,15 @@ namespace sl {
 struct ConductorOptions {
     std::string worker_program;
     std::uint32_t workers = 1;
+    std::uint32_t cores = 1;         // that they share
     std::uint64_t memory_bytes = 0;  // budget for all segments
     std::uint64_t input_bytes = 0;   // of it, for file bytes
     ReaderOptions reader;
     std::chrono::milliseconds read_timeout{30'000};  // then an open or a read is given up
-    bool predict = true;  // false: every sample is taken for an average one, to see what predictions are worth
-    std::string quarantine_file;                     // "": known bad samples are forgotten with the daemon
-    std::string cost_folder;                         // "": so is what samples cost
+    bool predict =
+        true;  // false: every sample is taken for an average one, to see what predictions are worth
+    std::string quarantine_file;  // "": known bad samples are forgotten with the daemon
+    std::string cost_folder;      // "": so is what samples cost
     std::uint64_t boot_id = 0;
 };
 

@@ -53,6 +53,21 @@ void a_lane_is_taken_in_plan_order_whatever_order_it_was_filled_in(void**) {
     }
 }
 
+void on_half_as_many_cores_everything_takes_twice_as_long(void**) {
+    Scheduler own_cores(4);
+    Scheduler shared_cores(4, 2);
+    for (Scheduler* scheduler : {&own_cores, &shared_cores}) {
+        scheduler->add_stream(kStream, {.batch_size = kBatch});
+        scheduler->update(kStream, 0, kMean);
+    }
+    for (Lane lane : {Lane::kLight, Lane::kHeavy}) {
+        const Runnable later = sample(3, 0, 50 * kMean);
+        const double start = own_cores.latest_start(kStream, lane, later);
+        assert_true(start < 0);
+        assert_true(std::abs(shared_cores.latest_start(kStream, lane, later) - 2 * start) < 1);
+    }
+}
+
 void a_heavy_sample_of_a_later_batch_starts_before_the_light_ones_of_that_batch(void**) {
     Scheduler scheduler = one_stream(4);
     for (std::uint32_t row = 0; row < kBatch; ++row)
@@ -300,6 +315,7 @@ int main() {
     using namespace sl;
     const CMUnitTest tests[] = {
         cmocka_unit_test(a_lane_is_taken_in_plan_order_whatever_order_it_was_filled_in),
+        cmocka_unit_test(on_half_as_many_cores_everything_takes_twice_as_long),
         cmocka_unit_test(a_heavy_sample_of_a_later_batch_starts_before_the_light_ones_of_that_batch),
         cmocka_unit_test(a_heavy_sample_starts_as_much_earlier_as_it_takes_longer),
         cmocka_unit_test(a_heavy_sample_that_has_time_waits_for_the_batch_that_is_due),
