@@ -8,11 +8,10 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
-#include <string_view>
 #include <system_error>
 
+#include "io/cache_folder.h"
 #include "io/manifest_room.h"
 #include "shm/fd.h"
 
@@ -56,13 +55,7 @@ bool write_whole(int fd, std::span<const std::byte> bytes) {
 }  // namespace
 
 std::string user_manifest_folder() {
-    const char* cache = std::getenv("XDG_CACHE_HOME");
-    const char* home = std::getenv("HOME");
-    constexpr std::string_view kBelow = "/speedyloader/manifests";
-    // A relative path is to be ignored, says the XDG base directory specification.
-    if (cache != nullptr && cache[0] == '/') return std::string(cache).append(kBelow);
-    if (home != nullptr && home[0] == '/') return std::string(home).append("/.cache").append(kBelow);
-    return {};
+    return user_cache_path("manifests");
 }
 
 std::string manifest_path(const std::string& cache_folder, const std::string& root) {

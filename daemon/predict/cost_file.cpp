@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <span>
@@ -17,6 +16,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "io/cache_folder.h"
 #include "shm/fd.h"
 
 #define XXH_INLINE_ALL
@@ -162,13 +162,7 @@ std::uint64_t pipeline_hash(const Pipeline& pipeline) {
 }
 
 std::string user_cost_folder() {
-    const char* cache = ::secure_getenv("XDG_CACHE_HOME");
-    const char* home = ::secure_getenv("HOME");
-    constexpr std::string_view kBelow = "/speedyloader/costs";
-    // A relative path is to be ignored, says the XDG base directory specification.
-    if (cache != nullptr && cache[0] == '/') return std::string(cache).append(kBelow);
-    if (home != nullptr && home[0] == '/') return std::string(home).append("/.cache").append(kBelow);
-    return {};
+    return user_cache_path("costs");
 }
 
 std::string cost_path(const std::string& folder, const CostKey& key) {

@@ -8,12 +8,12 @@
 
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 #include <thread>
 
 #include "daemon/quarantine/quarantine_lines.h"
+#include "io/cache_folder.h"
 #include "shm/fd.h"
 
 namespace sl {
@@ -23,11 +23,6 @@ namespace {
 // Writers hold the lock for one reading and one writing; one that is stopped holds nobody up for ever.
 constexpr std::chrono::seconds kLockWait{3};
 constexpr std::chrono::milliseconds kLockPause{5};
-
-std::string absolute_folder(const char* name) {
-    const char* value = ::secure_getenv(name);
-    return value != nullptr && value[0] == '/' ? value : "";
-}
 
 std::string signature_of(const struct stat& status) {
     return std::to_string(status.st_ino) + ":" + std::to_string(status.st_size) + ":" +
@@ -92,13 +87,7 @@ Result<UniqueFd> lock(const std::string& path) {
 }  // namespace
 
 std::string quarantine_path() {
-    std::string cache = absolute_folder("XDG_CACHE_HOME");
-    if (cache.empty()) {
-        std::string home = absolute_folder("HOME");
-        if (home.empty()) return "";
-        cache = home + "/.cache";
-    }
-    return cache + "/speedyloader/quarantine";
+    return user_cache_path("quarantine");
 }
 
 std::string quarantine_signature(const std::string& path) {
