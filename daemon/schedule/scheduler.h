@@ -15,11 +15,13 @@
 // and the longest first when the run ends. The safety follows from the error of the predictions as it is
 // measured: as if it were lognormal, nineteen slow samples in twenty end in time.
 //
-// Rules on top. Slow samples never hold all workers while a light one is due before one of them ends; a light
-// one that has run for several times its prediction counts as slow. No worker idles while anything is
-// runnable: where only slow samples are left the first rule gives way. What runs is never stopped or done
-// again. Where batches are filled by whoever is done (`ready`), a sample whose planned batch has gone by goes
-// before everything else.
+// Rules on top. A slow sample that has time starts only if light ones still come as fast as they are wanted
+// while it holds its worker (supply.h); else the worker takes a light one, and where none can run it waits for
+// one: a heavy sample that is begun because there is nothing else to do is what makes the consumer wait a
+// little later. One that is late starts, unless it would hold the last worker while a light one is due before
+// one of the slow ones ends. A light one that has run for several times its prediction counts as slow. What
+// runs is never stopped or done again. Where batches are filled by whoever is done (`ready`), a sample whose
+// planned batch has gone by goes before everything else.
 //
 // Between streams: who has been served least goes first, in predicted work by weight, made good by the actual
 // cost at the end. A stream that was idle comes back at the level that the others have reached. A stream that
@@ -35,6 +37,7 @@
 #include "daemon/schedule/lane_queue.h"
 #include "daemon/schedule/safety.h"
 #include "daemon/schedule/step_time.h"
+#include "daemon/schedule/supply.h"
 
 namespace sl {
 
@@ -66,20 +69,26 @@ class Scheduler {
     // The consumer has taken all batches before `step`; `waited`: it had to wait for the last of them.
     void taken(std::uint64_t stream, std::uint64_t step, bool waited);
 
+    // The first light sample that waits for memory; nullptr if none does.
+    void next_light(std::uint64_t stream, const Runnable* waiting);
+
     void add(std::uint64_t stream, Lane lane, const Runnable& runnable);
     void remove(std::uint64_t stream, Lane lane, const Runnable& runnable);
 
-    // The next sample to start, taken out of its lane; nothing if nothing is runnable. The caller tells when
-    // a picked sample has left its worker, and what it cost if it was done.
+    // The next sample to start, taken out of its lane; nothing if nothing is runnable, or what is had better
+    // wait (`holds`; then some sample is running). The caller tells when a picked sample has left its worker,
+    // and what it cost if it was done.
     std::optional<Pick> pick();
+    // Whether the last pick found only samples that had better wait.
+    [[nodiscard]] bool holds() const { return holds_; }
     void finished(std::uint32_t task, double actual_ns);
     void lost(std::uint32_t task);
 
     // A sample's cost has become known, long before it can run.
-    void foresee(std::uint64_t stream, double predicted_ns);
-    // Samples ahead whose cost is worth knowing: what the workers do in a few times the cost of the sample
+    void foresee(std::uint64_t stream, Lane lane, double predicted_ns);
+    // Samples ahead whose cost is worth knowing: what the workers do in so many times the cost of the sample
     // that a piece of work belongs to on average. Spare time goes into heavy samples, which hold the most
-    // work a slot; but one that is started much too early keeps its worker from what comes before it.
+    // work a slot, and of those that come close together the last ones need it early.
     [[nodiscard]] std::uint32_t horizon(std::uint64_t stream) const;
     // Nanoseconds from now, negative if it is too late. 0 for an unknown stream.
     [[nodiscard]] double latest_start(std::uint64_t stream, Lane lane, const Runnable& runnable) const;
@@ -93,11 +102,14 @@ class Scheduler {
     struct Stream {
         LaneQueue queue;
         Share share;
+        std::optional<std::uint64_t> first_step;  // the front when it was told for the first time
         std::uint64_t front_step = 0;
         double front_ns = 0;  // from now until the front can be whole
         double mean_ns = 1e6;
-        double foreseen_ns = 0;      // predictions, summed and forgotten in time
-        double foreseen_square = 0;  // their squares
+        std::optional<Runnable> next_light;  // that waits for memory
+        double foreseen_ns = 0;              // predictions, summed and forgotten in time
+        double foreseen_light = 0;           // those of light samples
+        double foreseen_square = 0;          // the squares of all
         double served_ns = 0;        // predicted work, by weight
         bool lends = false;
         Safety safety;
@@ -126,6 +138,8 @@ class Scheduler {
         double safety = 1;
     };
     [[nodiscard]] Pace pace(const Stream& stream, Lane lane) const;
+    // Of its batch, counted from the front; negative if that has gone by.
+    [[nodiscard]] static double batches_ahead(const Stream& stream, const Runnable& runnable);
     [[nodiscard]] static double latest_start(const Stream& stream, const Pace& pace,
                                              const Runnable& runnable);
     [[nodiscard]] double remaining(const Running& running) const;
@@ -134,17 +148,23 @@ class Scheduler {
     [[nodiscard]] Choice late(const Stream& stream) const;
     [[nodiscard]] Choice best(const Stream& stream) const;
     [[nodiscard]] bool last_worker() const;  // one more slow sample would hold them all
-    [[nodiscard]] bool light_is_due(const Stream& stream, double within_ns) const;
+    [[nodiscard]] static const Runnable* first_light(const Stream& stream);
+    [[nodiscard]] bool wants_light(const Stream& stream) const;
+    [[nodiscard]] std::vector<LightDemand> light_demands() const;
+    [[nodiscard]] bool suffices_beside(const Choice& slow) const;
     [[nodiscard]] double first_free(const Choice& last) const;
+    [[nodiscard]] Entry* due_light(Entry& before, double within_ns);
     void settle_lending();
-    template <class Condition>
-    Entry* least_served(Condition condition);
+    [[nodiscard]] std::vector<Entry*> by_service();
+    Pick start(Entry& entry, const Choice& choice);
+    std::optional<Pick> pick_of(Entry& entry);
     void leave(std::uint32_t task, double actual_ns);
 
     std::uint32_t workers_;
     double stretch_;  // time a sample takes while all workers are busy, by its cost
     std::uint64_t now_ns_ = 0;
     std::vector<Running> running_;
+    bool holds_ = false;
     double level_ns_ =
         0;  // what the stream that went first had been served: the virtual time of fair queuing
     std::map<std::uint64_t, Stream> streams_;

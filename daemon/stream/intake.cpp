@@ -145,7 +145,7 @@ void Conductor::on_size(Task& task, std::uint64_t bytes) {
     task.cost_known = prediction.known;
     task.state = TaskState::kSized;
     stream.flow.admission.add(task.lane, task.runnable());
-    scheduler_.foresee(stream.id(), task.predicted_ns);
+    scheduler_.foresee(stream.id(), task.lane, task.predicted_ns);
     // Streams that wait for their consumers must not hold the descriptors that others need: opened again
     // later.
     if (files_held_ > max_files_) close_file(task);
@@ -163,6 +163,7 @@ void Conductor::start_reads(Stream& stream) {
         without_room.push_back(&task);
         return Offer::kTaken;
     });
+    scheduler_.next_light(stream.id(), admission.waiting().head(Lane::kLight));
     for (Task* task : without_room) {
         --stream.flow.opening;
         fail(*task, {SampleErrorKind::kTimeout,

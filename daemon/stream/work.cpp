@@ -1,8 +1,10 @@
 // Second leg of the conductor's way: runnable -> worker -> done, and what can go wrong there.
 #include <spdlog/spdlog.h>
 
+#include <chrono>
 #include <cmath>
 #include <csignal>
+#include <utility>
 
 #include "daemon/quarantine/quarantine_lines.h"
 #include "daemon/stream/conductor.h"
@@ -50,7 +52,10 @@ SampleError lost_error(const Task& task, const LostJob& lost) {
 void Conductor::dispatch() {
     while (workers_->has_capacity()) {
         auto pick = scheduler_.pick();
-        if (!pick) return starved();
+        if (!pick) {
+            if (scheduler_.holds()) look_again();
+            return starved();
+        }
         Task& task = tasks_.at(pick->runnable.task);
         Stream& stream = *task.stream;
         if (auto known = quarantine_->find(task.path, attempt_of(task, task.bytes))) {
@@ -75,6 +80,13 @@ void Conductor::dispatch() {
         stream.flow.admission.fed(scheduler_.runnable(stream.id(), Lane::kLight), options_.workers);
         start_reads(stream);  // one less in memory: the next may come
     }
+}
+
+// What the scheduler holds back may be due by then without anything else happening: when a sample hangs.
+void Conductor::look_again() {
+    constexpr auto kSoon = std::chrono::milliseconds(20);
+    if (std::exchange(looks_again_, true)) return;
+    loop_.after(kSoon, [this] { looks_again_ = false; });
 }
 
 // Workers could take more, and reads may be what they wait for.

@@ -61,7 +61,7 @@ void OurLoader::admit(std::uint32_t stream) {
         ++s.waiting;
         s.states[sample] = State::kSized;
         s.admission.add(lane(stream, sample), entry(stream, sample));
-        scheduler_.foresee(stream, options_[stream].predicted[sample]);
+        scheduler_.foresee(stream, lane(stream, sample), options_[stream].predicted[sample]);
     }
 }
 
@@ -90,6 +90,7 @@ void OurLoader::start_reads(std::uint32_t stream, double now) {
         }
         return Offer::kTaken;
     });
+    scheduler_.next_light(stream, s.admission.waiting().head(Lane::kLight));
 }
 
 void OurLoader::runnable(std::uint32_t stream, std::uint32_t sample) {
