@@ -68,10 +68,10 @@ void a_second_one_that_has_time_waits_while_the_first_is_young(void**) {
 
 void a_light_sample_takes_its_place(void**) {
     Half half;
-    half.add(1, Lane::kHeavy, 18);
+    half.add(1, Lane::kHeavy, 12);
     half.pick();
-    half.add(1, Lane::kHeavy, 18);  // must start within 10 ms
-    half.add(1, Lane::kLight, 11);  // within 19
+    half.add(1, Lane::kHeavy, 12);  // must start within 10 ms
+    half.add(1, Lane::kLight, 10);  // within 119
     assert_true(half.pick()->lane == Lane::kLight);
 }
 
