@@ -34,8 +34,8 @@ SETS = [
 
 
 def slots(workers):
-    """Sample slots of a stream of batch 16, as the daemon lays them out, but less for the light ones."""
-    return {"ring": 3, "light": max(16, workers), "medium": 8, "heavy": max(16, 2 * workers), "reserve": 16}
+    """Sample slots of a stream of batch 16, as the daemon lays them out."""
+    return {"ring": 3, "light": max(24, 2 * workers), "medium": 8, "heavy": max(16, 2 * workers), "reserve": 16}
 
 
 def loaders(workers):

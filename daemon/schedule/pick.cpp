@@ -12,6 +12,7 @@ namespace {
 constexpr double kOverrun = 4;  // times its prediction: then it is not what it was taken for
 // Of a lane: the costs of slow samples differ, so the head need not be first.
 constexpr int kMostLookedAt = 64;
+constexpr double kStoreMargin = 2;  // steps; measured in the simulation, see docs/scheduling.md
 
 }  // namespace
 
@@ -75,7 +76,7 @@ bool Scheduler::wants_light(const Stream& stream) const {
 }
 
 // No stream wants more than its consumer takes, nor more than its share of the workers makes. A store counts
-// as used up a batch early, for a batch is taken whole.
+// as used up two batches early: a batch is taken whole, and no sample ends quite when it was foreseen.
 std::vector<LightDemand> Scheduler::light_demands() const {
     double weights = 0;
     for (const auto& [id, stream] : streams_)
@@ -86,7 +87,7 @@ std::vector<LightDemand> Scheduler::light_demands() const {
         const Pace now = pace(stream, Lane::kLight);
         const double light_ns = stream.foreseen_light / stream.foreseen_ns * now.work_step * workers_;
         const double step = std::max(now.work_step * weights / stream.share.weight, now.consumer_step);
-        demands.push_back({light_ns / step, latest_start(stream, now, *first_light(stream)) - step});
+        demands.push_back({light_ns / step, latest_start(stream, now, *first_light(stream)) - kStoreMargin * step});
     }
     return demands;
 }

@@ -40,7 +40,8 @@ inline OurOptions make_options(const Workload& workload, double error = 1, std::
     std::mt19937 random(seed);
     std::uniform_real_distribution<double> off(-1, 1);
     OurOptions options;
-    options.slots = {{2 * workload.batch, workload.batch, std::max(16U, workload.batch)}, workload.batch};
+    const std::uint32_t batch = workload.batch;
+    options.slots = {{std::max(24U, batch + batch / 2), std::max(8U, batch / 2), std::max(16U, batch)}, batch};
     options.ring = 3;
     for (double cost : workload.costs)
         options.predicted.push_back(cost * std::pow(error, off(random)));
