@@ -26,7 +26,7 @@ struct Experiment {
     std::map<std::string, std::string> words{
         {"loader", "ours"},  {"set", "rare"},  {"share", "0.01"}, {"factor", "100"}, {"workers", "8"},
         {"samples", "6400"}, {"batch", "16"},  {"seed", "1"},     {"error", "0"},    {"load", "0.95"},
-        {"window", "4"},     {"light", "24"},  {"medium", "8"},   {"heavy", "16"},   {"reserve", "16"},
+        {"window", "4"},     {"light", "24"},  {"medium", "8"},   {"heavy", "12"},   {"reserve", "16"},
         {"ring", "3"},       {"horizon", "0"}, {"ready", "0"},    {"steady", "0"},   {"missed", "0"}};
 
     [[nodiscard]] double number(const std::string& key) const { return std::stod(words.at(key)); }

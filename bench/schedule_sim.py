@@ -35,7 +35,7 @@ SETS = [
 
 def slots(workers):
     """Sample slots of a stream of batch 16, as the daemon lays them out."""
-    return {"ring": 3, "light": max(24, 2 * workers), "medium": 8, "heavy": max(16, 2 * workers), "reserve": 16}
+    return {"ring": 3, "light": max(24, 2 * workers), "medium": 8, "heavy": max(12, 2 * workers), "reserve": 16}
 
 
 def loaders(workers):

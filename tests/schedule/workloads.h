@@ -41,7 +41,8 @@ inline OurOptions make_options(const Workload& workload, double error = 1, std::
     std::uniform_real_distribution<double> off(-1, 1);
     OurOptions options;
     const std::uint32_t batch = workload.batch;
-    options.slots = {{std::max(24U, batch + batch / 2), std::max(8U, batch / 2), std::max(16U, batch)}, batch};
+    options.slots.lanes = {std::max(24U, batch + batch / 2), std::max(8U, batch / 2), std::max(16U, batch)};
+    options.slots.reserve = batch;
     options.ring = 3;
     for (double cost : workload.costs)
         options.predicted.push_back(cost * std::pow(error, off(random)));
