@@ -87,7 +87,8 @@ std::vector<LightDemand> Scheduler::light_demands() const {
         const Pace now = pace(stream, Lane::kLight);
         const double light_ns = stream.foreseen_light / stream.foreseen_ns * now.work_step * workers_;
         const double step = std::max(now.work_step * weights / stream.share.weight, now.consumer_step);
-        demands.push_back({light_ns / step, latest_start(stream, now, *first_light(stream)) - kStoreMargin * step});
+        demands.push_back(
+            {light_ns / step, latest_start(stream, now, *first_light(stream)) - kStoreMargin * step});
     }
     return demands;
 }

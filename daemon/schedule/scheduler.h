@@ -16,8 +16,8 @@
 // measured: as if it were lognormal, nineteen slow samples in twenty end in time.
 //
 // Rules on top. A slow sample that has time starts only if light ones still come as fast as they are wanted
-// while it holds its worker (supply.h); else the worker takes a light one, and where none can run it waits for
-// one: a heavy sample that is begun because there is nothing else to do is what makes the consumer wait a
+// while it holds its worker (supply.h); else the worker takes a light one, and where none can run it waits
+// for one: a heavy sample that is begun because there is nothing else to do is what makes the consumer wait a
 // little later. One that is late starts, unless it would hold the last worker while a light one is due before
 // one of the slow ones ends. A light one that has run for several times its prediction counts as slow. What
 // runs is never stopped or done again. Where batches are filled by whoever is done (`ready`), a sample whose
@@ -110,7 +110,7 @@ class Scheduler {
         double foreseen_ns = 0;              // predictions, summed and forgotten in time
         double foreseen_light = 0;           // those of light samples
         double foreseen_square = 0;          // the squares of all
-        double served_ns = 0;        // predicted work, by weight
+        double served_ns = 0;                // predicted work, by weight
         bool lends = false;
         Safety safety;
         StepTime consumer;

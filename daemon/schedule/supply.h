@@ -1,9 +1,9 @@
 // Whether light samples still come as fast as they are wanted while slow samples hold workers.
 //
-// A fluid view of what comes next: a worker without a slow sample makes light ones, and one with a slow sample
-// does so again once that has ended. A consumer is content until the light samples in store for it run dry;
-// from then on it takes the work of so many workers. Both sums grow evenly between the ends of slow samples,
-// and only there what is made begins to grow faster, so it is enough to look at those ends.
+// A fluid view of what comes next: a worker without a slow sample makes light ones, and one with a slow
+// sample does so again once that has ended. A consumer is content until the light samples in store for it run
+// dry; from then on it takes the work of so many workers. Both sums grow evenly between the ends of slow
+// samples, and only there what is made begins to grow faster, so it is enough to look at those ends.
 //
 // Called by the scheduler. Pure; times are nanoseconds from now.
 #pragma once

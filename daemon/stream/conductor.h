@@ -161,7 +161,7 @@ class Conductor {
     std::uint32_t max_files_;
     std::uint32_t files_held_ = 0;  // descriptors of tasks
     std::uint32_t opens_ = 0;       // asked of the reader and not answered
-    bool looks_again_ = false;  // a timer runs
+    bool looks_again_ = false;      // a timer runs
     bool needs_sweep_ = false;
     std::map<std::uint64_t, std::function<void()>> on_gone_;  // of streams that are closing
     bool rows_urgent_ = false;

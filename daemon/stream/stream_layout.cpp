@@ -102,9 +102,9 @@ Result<StreamLayout> plan_layout(const Spec& spec, std::uint32_t slots, std::uin
     layout.slots_offset = align(layout.info_offset + info_bytes, SL_SHM_PAGE);
     layout.segment_bytes = layout.slots_offset + layout.slot_count * layout.slot_bytes;
 
-    // Lanes: a batch and a half of light samples, half a batch of medium and three quarters of one of heavy ones,
-    // and the reserve of a batch; more is worth nothing (docs/scheduling.md). Many workers have many heavy samples in hand, and
-    // as many again lie finished until their batches are due.
+    // Lanes: a batch and a half of light samples, half a batch of medium and three quarters of one of heavy
+    // ones, and the reserve of a batch; more is worth nothing (docs/scheduling.md). Many workers have many
+    // heavy samples in hand, and as many again lie finished until their batches are due.
     std::uint32_t batch = spec.batch.size;
     layout.sample_slots.lanes = {std::max({batch + batch / 2, 24U, 2 * workers}), std::max(batch / 2, 8U),
                                  std::max({batch - batch / 4, 12U, 2 * workers})};

@@ -252,7 +252,8 @@ void the_horizon_is_long_only_if_some_samples_are(void**) {
         scheduler.foresee(kStream, Lane::kLight, kMean);
     assert_true(scheduler.horizon(kStream) < 192);
     for (int i = 0; i < 5000; ++i)
-        scheduler.foresee(kStream, i % 100 == 0 ? Lane::kHeavy : Lane::kLight, i % 100 == 0 ? 100 * kMean : kMean);
+        scheduler.foresee(kStream, i % 100 == 0 ? Lane::kHeavy : Lane::kLight,
+                          i % 100 == 0 ? 100 * kMean : kMean);
     assert_true(scheduler.horizon(kStream) > 100 * 8);  // light samples that 8 workers do meanwhile
     for (int i = 0; i < 50'000; ++i)
         scheduler.foresee(kStream, Lane::kLight, kMean);
@@ -261,8 +262,8 @@ void the_horizon_is_long_only_if_some_samples_are(void**) {
     assert_true(scheduler.horizon(kStream) <= 8192);
 }
 
-// Random adds, removals, picks and finishes against a plain set: a pick fails only when nothing is runnable, or
-// when only slow samples are and another sample is running.
+// Random adds, removals, picks and finishes against a plain set: a pick fails only when nothing is runnable,
+// or when only slow samples are and another sample is running.
 void no_worker_idles_without_a_reason_and_nothing_is_given_twice(void**) {
     std::mt19937 random(9);
     Scheduler scheduler = one_stream(4);

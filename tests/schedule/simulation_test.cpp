@@ -39,8 +39,8 @@ void heavy_samples_that_come_close_together_cost_the_consumer_nothing(void**) {
             OurLoader ours(workers, jobs, {make_options(jobs[0])});
             const Outcome outcome = Simulation(workers, jobs, ours).run()[0];
             const double steps = outcome.waited / jobs[0].step_ns;
-            print_message("%u workers, seed %u: waited for %.1f of 1000 steps, at most %.2f batches\n", workers,
-                          seed, steps, outcome.most_buffered);
+            print_message("%u workers, seed %u: waited for %.1f of 1000 steps, at most %.2f batches\n",
+                          workers, seed, steps, outcome.most_buffered);
             assert_true(steps < 40);
             assert_true(outcome.most_buffered <= 6);
         }

@@ -163,8 +163,9 @@ void sample_slots_lie_on_256_byte_borders_and_hold_a_sample(void**) {
         assert_true(layout.sample_slot_bytes % 256 == 0);
         assert_true(layout.sample_slot_bytes >= spec.pipeline.sample_bytes());
         assert_int_equal(layout.sample_slots.reserve, spec.batch.size);
+        assert_true(layout.sample_slots.lanes[0] >= spec.batch.size);
         for (std::uint32_t lane : layout.sample_slots.lanes)
-            assert_true(lane >= spec.batch.size);
+            assert_true(lane >= 8 && lane >= spec.batch.size / 2);
     });
 }
 
