@@ -18,7 +18,7 @@ constexpr double kStoreMargin = 2;  // steps; measured in the simulation, see do
 
 bool Scheduler::slow(const Running& running) const {
     return running.lane != Lane::kLight || static_cast<double>(now_ns_ - running.since_ns) >
-                                               kOverrun * stretch_ * running.runnable.predicted_ns;
+                                               kOverrun * stretch_.factor() * running.runnable.predicted_ns;
 }
 
 Scheduler::Choice Scheduler::best_of(const Stream& stream, Lane lane) const {
@@ -94,7 +94,7 @@ std::vector<LightDemand> Scheduler::light_demands() const {
 }
 
 bool Scheduler::suffices_beside(const Choice& slow_one) const {
-    std::vector<double> ends{stretch_ * slow_one.runnable->predicted_ns};
+    std::vector<double> ends{stretch_.factor() * slow_one.runnable->predicted_ns};
     for (const Running& running : running_) {
         if (slow(running)) ends.push_back(remaining(running));
     }
@@ -103,7 +103,7 @@ bool Scheduler::suffices_beside(const Choice& slow_one) const {
 
 // When a worker would come free again if the last one took this.
 double Scheduler::first_free(const Choice& last) const {
-    double first = stretch_ * last.runnable->predicted_ns;
+    double first = stretch_.factor() * last.runnable->predicted_ns;
     for (const Running& running : running_)
         first = std::min(first, remaining(running));
     return first;

@@ -74,10 +74,10 @@ void Scheduler::foresee(std::uint64_t stream, Lane lane, double predicted_ns) {
 
 Scheduler::Pace Scheduler::pace(const Stream& stream, Lane lane) const {
     return {.work_front = stream.front_ns,
-            .work_step = stream.share.batch_size * stream.mean_ns * stretch_ / workers_,
+            .work_step = stream.share.batch_size * stream.mean_ns * stretch_.factor() / workers_,
             .consumer_front = stream.consumer.until(stream.front_step, now_ns_),
             .consumer_step = stream.consumer.step_ns(),
-            .safety = stretch_ * (lane == Lane::kLight ? 1 : stream.safety.factor())};
+            .safety = stretch_.factor() * (lane == Lane::kLight ? 1 : stream.safety.factor())};
 }
 
 // Subtracted as whole numbers: a resumed stream's steps may be larger than a double counts exactly.
@@ -95,7 +95,7 @@ double Scheduler::latest_start(const Stream& stream, const Pace& pace, const Run
 // What a running sample may still take; one that should have ended is expected to take as long again.
 double Scheduler::remaining(const Running& running) const {
     const double elapsed = static_cast<double>(now_ns_ - running.since_ns);
-    const double expected = stretch_ * running.runnable.predicted_ns;
+    const double expected = stretch_.factor() * running.runnable.predicted_ns;
     return elapsed <= expected ? expected - elapsed : elapsed;
 }
 

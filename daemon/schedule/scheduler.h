@@ -37,6 +37,7 @@
 #include "daemon/schedule/lane_queue.h"
 #include "daemon/schedule/safety.h"
 #include "daemon/schedule/step_time.h"
+#include "daemon/schedule/stretch.h"
 #include "daemon/schedule/supply.h"
 
 namespace sl {
@@ -49,7 +50,8 @@ struct Pick {
 
 class Scheduler {
   public:
-    // Costs are processor time; with more workers than cores each sample takes that much longer.
+    // Costs are processor time. Until it is known how much longer samples take, with more workers than cores
+    // they are taken to share those evenly.
     explicit Scheduler(std::uint32_t workers, std::uint32_t cores = UINT32_MAX)
         : workers_(workers), stretch_(workers > cores ? static_cast<double>(workers) / cores : 1) {}
 
@@ -83,6 +85,8 @@ class Scheduler {
     [[nodiscard]] bool holds() const { return holds_; }
     void finished(std::uint32_t task, double actual_ns);
     void lost(std::uint32_t task);
+    // How long a sample of so much processor time took.
+    void took(double cost_ns, double elapsed_ns) { stretch_.observe(cost_ns, elapsed_ns); }
 
     // A sample's cost has become known, long before it can run.
     void foresee(std::uint64_t stream, Lane lane, double predicted_ns);
@@ -161,7 +165,7 @@ class Scheduler {
     void leave(std::uint32_t task, double actual_ns);
 
     std::uint32_t workers_;
-    double stretch_;  // time a sample takes while all workers are busy, by its cost
+    Stretch stretch_;
     std::uint64_t now_ns_ = 0;
     std::vector<Running> running_;
     bool holds_ = false;

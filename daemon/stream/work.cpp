@@ -101,6 +101,8 @@ void Conductor::on_completion(const sl_shm_completion& completion, std::size_t w
     if (task == nullptr || task->state != TaskState::kDecoding) return;
     trace_decode(*task, completion, worker);
     scheduler_.finished(task->index, static_cast<double>(completion.cpu_ns));
+    scheduler_.took(static_cast<double>(completion.cpu_ns),
+                    static_cast<double>(completion.end_ns - completion.begin_ns));
     Stream& stream = *task->stream;
     release_input(*task);
     if (stream.flow.closing) return drop(*task);

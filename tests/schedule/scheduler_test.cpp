@@ -68,6 +68,25 @@ void on_half_as_many_cores_everything_takes_twice_as_long(void**) {
     }
 }
 
+void what_samples_take_longer_than_they_cost_is_measured(void**) {
+    Scheduler scheduler(4);  // on cores of their own, it was thought
+    scheduler.add_stream(kStream, {.batch_size = kBatch});
+    scheduler.update(kStream, 0, kMean);
+    const Runnable heavy = sample(100, 0, 10 * kMean);
+    const double before = scheduler.latest_start(kStream, Lane::kHeavy, heavy);
+    for (int i = 0; i < 2000; ++i)
+        scheduler.took(10 * kMean, 15 * kMean);
+    const double after = scheduler.latest_start(kStream, Lane::kHeavy, heavy);
+    assert_true(after / before > 1.48 && after / before < 1.5);  // due and duration are half as long again
+    // Clocks that make no sense bound it on both sides.
+    for (int i = 0; i < 20000; ++i)
+        scheduler.took(10 * kMean, -1e18);
+    assert_true(scheduler.latest_start(kStream, Lane::kHeavy, heavy) / before > 0.99);
+    for (int i = 0; i < 20; ++i)
+        scheduler.took(0, 1e18);
+    assert_true(scheduler.latest_start(kStream, Lane::kHeavy, heavy) / before < 1.01);
+}
+
 void a_heavy_sample_of_a_later_batch_starts_before_the_light_ones_of_that_batch(void**) {
     Scheduler scheduler = one_stream(4);
     for (std::uint32_t row = 0; row < kBatch; ++row)
@@ -329,6 +348,7 @@ int main() {
     const CMUnitTest tests[] = {
         cmocka_unit_test(a_lane_is_taken_in_plan_order_whatever_order_it_was_filled_in),
         cmocka_unit_test(on_half_as_many_cores_everything_takes_twice_as_long),
+        cmocka_unit_test(what_samples_take_longer_than_they_cost_is_measured),
         cmocka_unit_test(a_heavy_sample_of_a_later_batch_starts_before_the_light_ones_of_that_batch),
         cmocka_unit_test(a_heavy_sample_starts_as_much_earlier_as_it_takes_longer),
         cmocka_unit_test(a_heavy_sample_that_has_time_waits_for_the_batch_that_is_due),
