@@ -42,22 +42,36 @@ CostModel::CostModel(const Pipeline& pipeline, std::uint64_t samples)
 
 Prediction CostModel::predict(const DrawKey& key, std::uint64_t bytes, std::uint32_t format_hint) {
     const auto record = history_->find(key.sample_id, bytes);
-    double cost = 0;
-    if (record) {
-        const auto x = cost_features(pipeline_, key, bytes, record->picture);
-        cost =
-            bounded(known_[known_index(record->picture)].regression.predict(x) * std::exp(record->residual));
-    } else {
-        const std::uint32_t format = number_of(format_hint);
-        const auto x = cost_features(pipeline_, key, bytes, sizes_[format].guess(bytes, format));
-        cost = bounded(fresh_[format].regression.predict(x));
-    }
+    const double cost = cost_of(key, bytes, format_hint, record);
     classes_.add(cost);
     if (mean_is_guessed_) count_mean(cost);
-    if (!record) return {cost, classes_.lane_of(cost), false};
-    const Lane lane = classes_.lane_of(cost, static_cast<Lane>(record->lane));
+    return classed(key, bytes, cost, record);
+}
+
+Prediction CostModel::renew(const DrawKey& key, std::uint64_t bytes, std::uint32_t format_hint) {
+    const auto record = history_->find(key.sample_id, bytes);
+    return classed(key, bytes, cost_of(key, bytes, format_hint, record), record);
+}
+
+double CostModel::cost_of(const DrawKey& key, std::uint64_t bytes, std::uint32_t format_hint,
+                          const std::optional<SampleRecord>& record) const {
+    if (record) {
+        const auto x = cost_features(pipeline_, key, bytes, record->picture);
+        return bounded(known_[known_index(record->picture)].regression.predict(x) *
+                       std::exp(record->residual));
+    }
+    const std::uint32_t format = number_of(format_hint);
+    const auto x = cost_features(pipeline_, key, bytes, sizes_[format].guess(bytes, format));
+    return bounded(fresh_[format].regression.predict(x));
+}
+
+// A sample that had a class before keeps it near a border.
+Prediction CostModel::classed(const DrawKey& key, std::uint64_t bytes, double cost_ns,
+                              const std::optional<SampleRecord>& record) {
+    if (!record) return {cost_ns, classes_.lane_of(cost_ns), false};
+    const Lane lane = classes_.lane_of(cost_ns, static_cast<Lane>(record->lane));
     history_->set_lane(key.sample_id, bytes, static_cast<std::uint32_t>(lane));
-    return {cost, lane, true};
+    return {cost_ns, lane, true};
 }
 
 void CostModel::observe(const DrawKey& key, std::uint64_t bytes, const Observed& observed) {

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "daemon/plan/pipeline.h"
 #include "daemon/predict/cost_classes.h"
@@ -52,8 +53,11 @@ class CostModel {
     // `samples`: ids are below it.
     CostModel(const Pipeline& pipeline, std::uint64_t samples);
 
+    // A sample's first prediction: counts in the classes and, while nothing has been decoded, in the mean.
     // `format_hint`: the format its name suggests, 0 if none; what was observed of the sample goes before it.
     Prediction predict(const DrawKey& key, std::uint64_t bytes, std::uint32_t format_hint);
+    // The same sample's with what has been learned since. Counts nowhere.
+    Prediction renew(const DrawKey& key, std::uint64_t bytes, std::uint32_t format_hint);
     void observe(const DrawKey& key, std::uint64_t bytes, const Observed& observed);
 
     [[nodiscard]] const CostClasses& classes() const { return classes_; }
@@ -73,6 +77,10 @@ class CostModel {
         Regression regression;
         double seen = 0;
     };
+    [[nodiscard]] double cost_of(const DrawKey& key, std::uint64_t bytes, std::uint32_t format_hint,
+                                 const std::optional<SampleRecord>& record) const;
+    Prediction classed(const DrawKey& key, std::uint64_t bytes, double cost_ns,
+                       const std::optional<SampleRecord>& record);
     void count_mean(double cost_ns);
 
     Pipeline pipeline_;

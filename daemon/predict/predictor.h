@@ -24,6 +24,10 @@ class Predictor {
     Prediction predict(const DrawKey& key, std::uint64_t bytes, std::uint32_t format_hint) {
         return model_->predict(key, bytes, format_hint);
     }
+    // Once more, later.
+    Prediction renew(const DrawKey& key, std::uint64_t bytes, std::uint32_t format_hint) {
+        return model_->renew(key, bytes, format_hint);
+    }
     void observe(const DrawKey& key, std::uint64_t bytes, const Observed& observed) {
         model_->observe(key, bytes, observed);
     }

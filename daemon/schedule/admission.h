@@ -12,7 +12,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "daemon/schedule/lane_queue.h"
 
@@ -22,6 +24,7 @@ class Scheduler;
 
 enum class Offer : std::uint8_t {
     kTaken,   // it is gone from the queue
+    kMoved,   // it has been moved to another lane of the queue, and may be offered there
     kNoSlot,  // its lane is full
     kNoRoom,  // no room for its bytes
 };
@@ -30,6 +33,23 @@ class Admission {
   public:
     void add(Lane lane, const Runnable& runnable) { waiting_.add(lane, runnable); }
     void remove(Lane lane, const Runnable& runnable) { waiting_.remove(lane, runnable); }
+    // A sample that waits has another cost now, and perhaps another lane.
+    void move(Lane from, Lane to, const Runnable& renewed) {
+        waiting_.remove(from, renewed);
+        waiting_.add(to, renewed);
+    }
+    // All of them: `renewed(Runnable&) -> Lane` sets the cost and tells the lane.
+    template <class Renewed>
+    void renew(Renewed&& renewed) {
+        LaneQueue all;
+        for (Lane lane : {Lane::kLight, Lane::kMedium, Lane::kHeavy}) {
+            for (Runnable runnable : waiting_.lane(lane)) {
+                const Lane now = renewed(runnable);
+                all.add(now, runnable);
+            }
+        }
+        waiting_ = std::move(all);
+    }
     [[nodiscard]] const LaneQueue& waiting() const { return waiting_; }
 
     // Samples that have memory and have not started: reading, or runnable.
@@ -49,11 +69,14 @@ class Admission {
     }
 
     // `due_step`: as Scheduler::update has it. Offers samples one after another to `take(Lane, const
-    // Runnable&) -> Offer` until nothing more can be had. `take` reports what has memory by entered().
+    // Runnable&) -> Offer` until nothing more can be had. `take` reports what has memory by entered(). It
+    // may move() the sample that it is offered; as often as samples wait, and then the rest waits for the
+    // next time.
     template <class Take>
     void offer(const Scheduler& scheduler, std::uint64_t stream, std::uint64_t due_step, std::uint32_t cap,
                Take&& take) {
         std::array<bool, kLanes> full{};
+        std::size_t moves = waiting_.size();
         while (true) {
             const std::uint32_t most = cap + static_cast<std::uint32_t>(extra_);
             const Head head = first(scheduler, stream, due_step, most, full);
@@ -62,6 +85,9 @@ class Admission {
             switch (take(head.lane, runnable)) {
                 case Offer::kTaken:
                     waiting_.remove(head.lane, runnable);
+                    break;
+                case Offer::kMoved:
+                    if (moves-- == 0) return;
                     break;
                 case Offer::kNoSlot:
                     full[static_cast<std::size_t>(head.lane)] = true;

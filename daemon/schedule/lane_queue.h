@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <set>
 
@@ -39,6 +40,7 @@ class LaneQueue {
         return queue.empty() ? nullptr : &*queue.begin();
     }
     [[nodiscard]] std::size_t size(Lane lane) const { return lanes_[index(lane)].size(); }
+    [[nodiscard]] std::size_t size() const;
     [[nodiscard]] bool empty() const;
 
   private:

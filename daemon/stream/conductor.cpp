@@ -191,6 +191,7 @@ bool Conductor::turn() {
             if (stream->flow.closing) continue;
             advance(*stream);
             tell_scheduler(*stream);
+            renew_waiting(*stream);
             admit(*stream);
             start_reads(*stream);
         }

@@ -92,6 +92,11 @@ class Conductor {
     static Quarantine::Attempt attempt_of(const Task& task, std::uint64_t size);
     void make_runnable(Task& task);
 
+    // predictions.cpp: what a sample will cost, the first time and with what has been learned since
+    void predict(Task& task);
+    bool renew(Task& task);
+    void renew_waiting(Stream& stream);
+
     // hung_reads.cpp: opens and reads that do not return in time
     void watch_reads();
     void give_up_reads();

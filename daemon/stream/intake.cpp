@@ -137,12 +137,7 @@ void Conductor::on_open(Task& task, const ReadCompletion& completion) {
 void Conductor::on_size(Task& task, std::uint64_t bytes) {
     Stream& stream = *task.stream;
     task.bytes = bytes;
-    Prediction prediction =
-        stream.predictor().predict(task.key(stream.spec().seed), task.bytes, format_hint(task.path));
-    if (!options_.predict) prediction = {.cost_ns = stream.predictor().mean_ns()};
-    task.predicted_ns = prediction.cost_ns;
-    task.lane = prediction.lane;
-    task.cost_known = prediction.known;
+    predict(task);
     task.state = TaskState::kSized;
     stream.flow.admission.add(task.lane, task.runnable());
     scheduler_.foresee(stream.id(), task.lane, task.predicted_ns);
@@ -159,7 +154,7 @@ void Conductor::start_reads(Stream& stream) {
     admission.offer(scheduler_, stream.id(), stream.due_step(), cap, [&](Lane, const Runnable& next) {
         Task& task = tasks_.at(next.task);
         const Offer found = start_read(stream, task);
-        if (found == Offer::kTaken || !starved_by_hung_reads()) return found;
+        if (found == Offer::kTaken || found == Offer::kMoved || !starved_by_hung_reads()) return found;
         without_room.push_back(&task);
         return Offer::kTaken;
     });
@@ -172,6 +167,9 @@ void Conductor::start_reads(Stream& stream) {
 }
 
 Offer Conductor::start_read(Stream& stream, Task& task) {
+    const Lane waited_in = task.lane;
+    if (renew(task)) stream.flow.admission.move(waited_in, task.lane, task.runnable());
+    if (task.lane != waited_in) return Offer::kMoved;
     // No stream takes more than its part of the input buffer, but one file at least.
     const std::uint64_t part = (input_->capacity() - hung_bytes_) / streams_.size();
     if (stream.flow.input_bytes > 0 && stream.flow.input_bytes + task.bytes > part) return Offer::kNoRoom;

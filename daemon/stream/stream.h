@@ -102,7 +102,8 @@ class Stream {
         std::uint32_t tasks = 0;        // in the table
         std::uint32_t opening = 0;      // tasks whose bytes are not in memory yet
         std::uint64_t input_bytes = 0;  // in the input buffer
-        Admission admission;  // tasks whose size is known and that wait for a slot and an input buffer
+        Admission admission;         // tasks whose size is known and that wait for a slot and an input buffer
+        std::uint64_t renew_at = 0;  // observations of the cost model: then predictions are renewed
         bool closing = false;
         Slowest slowest;
     };

@@ -75,11 +75,18 @@ struct Task {
 
     Lane lane = Lane::kLight;
     double predicted_ns = 0;
-    bool cost_known = false;  // it had been decoded before
+    bool cost_known = false;    // it had been decoded before
+    std::uint64_t learned = 0;  // what its cost model had observed when that was predicted
     double actual_ns = 0;
     Box box;
     bool flip = false;
 
+    void predict(const Prediction& prediction, std::uint64_t observations) {
+        lane = prediction.lane;
+        predicted_ns = prediction.cost_ns;
+        cost_known = prediction.known;
+        learned = observations;
+    }
     [[nodiscard]] Runnable runnable() const { return {step, row, index, predicted_ns}; }
     [[nodiscard]] DrawKey key(std::uint64_t seed) const { return {seed, epoch, sample_id}; }
 };

@@ -117,6 +117,54 @@ void late_samples_come_first_in_plan_order_whatever_they_cost(void**) {
     assert_true(waiting.offer(take_all, 10) == Tasks({3, 2, 1, 0}));
 }
 
+void a_sample_that_is_moved_when_it_is_offered_takes_its_turn_in_its_new_lane(void**) {
+    Waiting waiting;
+    waiting.add(Lane::kLight, 9, 0);  // was taken for a light one
+    waiting.add(Lane::kLight, 9, 1);
+    waiting.add(Lane::kHeavy, 9, 2, 15 * kMean);
+    auto heavy_by_now = [&](Lane lane, const Runnable& one) {
+        if (one.task != 0 || lane == Lane::kHeavy) return Offer::kTaken;
+        waiting.admission.move(lane, Lane::kHeavy, {one.step, one.row, one.task, 16 * kMean});
+        return Offer::kMoved;
+    };
+    assert_true(waiting.offer(heavy_by_now) == Tasks({2, 0, 1}));
+    assert_int_equal(waiting.admission.in_memory(Lane::kLight), 1);
+    assert_int_equal(waiting.admission.in_memory(Lane::kHeavy), 2);
+    assert_true(waiting.admission.waiting().empty());
+}
+
+void samples_that_are_moved_to_and_fro_end_the_offer_and_are_still_there(void**) {
+    Waiting waiting;
+    for (std::uint32_t row = 0; row < 4; ++row)
+        waiting.add(Lane::kLight, 1, row);
+    auto always_elsewhere = [&](Lane lane, const Runnable& one) {
+        waiting.admission.move(lane, lane == Lane::kLight ? Lane::kHeavy : Lane::kLight, one);
+        return Offer::kMoved;
+    };
+    assert_true(waiting.offer(always_elsewhere).empty());
+    assert_int_equal(waiting.admission.waiting().size(), 4);
+    assert_int_equal(waiting.offer(take_all).size(), 4);
+}
+
+void all_that_wait_can_be_given_new_costs_and_lanes(void**) {
+    Waiting waiting;
+    for (std::uint32_t row = 0; row < 8; ++row)
+        waiting.add(Lane::kLight, 9, row);
+    std::uint32_t asked = 0;
+    waiting.admission.renew([&](Runnable& one) {
+        ++asked;
+        if (one.row % 4 != 3) return Lane::kLight;
+        one.predicted_ns = 20 * kMean;
+        return Lane::kHeavy;
+    });
+    assert_int_equal(asked, 8);  // a sample that moves to a later lane is not asked for again
+    assert_int_equal(waiting.admission.waiting().size(Lane::kLight), 6);
+    assert_int_equal(waiting.admission.waiting().size(Lane::kHeavy), 2);
+    assert_true(waiting.admission.waiting().head(Lane::kHeavy)->predicted_ns == 20 * kMean);
+    assert_true(waiting.offer(take_all) == Tasks({3, 7, 0, 1, 2, 4}));  // at most four light ones lie ready
+    assert_int_equal(waiting.admission.in_memory(Lane::kHeavy), 2);
+}
+
 }  // namespace
 }  // namespace sl
 
@@ -129,6 +177,9 @@ int main() {
         cmocka_unit_test(only_a_few_samples_a_lane_lie_ready_but_the_due_batch_is_not_counted),
         cmocka_unit_test(reads_go_further_ahead_while_workers_find_nothing_and_less_far_when_they_do),
         cmocka_unit_test(late_samples_come_first_in_plan_order_whatever_they_cost),
+        cmocka_unit_test(a_sample_that_is_moved_when_it_is_offered_takes_its_turn_in_its_new_lane),
+        cmocka_unit_test(samples_that_are_moved_to_and_fro_end_the_offer_and_are_still_there),
+        cmocka_unit_test(all_that_wait_can_be_given_new_costs_and_lanes),
     };
     return cmocka_run_group_tests_name("schedule/admission", tests, nullptr, nullptr);
 }

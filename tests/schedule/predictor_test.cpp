@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <random>
+#include <vector>
 
 #include "daemon/plan/draws.h"
 #include "tests/cmocka_cpp.h"
@@ -230,6 +231,40 @@ void a_big_file_among_small_ones_is_heavy_from_the_first_batch_on(void**) {
     assert_true(predictor.predict({1, 0, 1'000'000}, 5'000'000, kJpeg).lane == Lane::kHeavy);
 }
 
+// What a prediction knew next to nothing of is renewed while the sample waits; that makes it no other
+// sample's.
+void a_renewed_prediction_knows_what_was_learned_since_and_counts_nowhere(void**) {
+    Predictor predictor(resize_only(), kIds);
+    Pictures pictures(9);
+    std::vector<Pictures::Picture> waiting;
+    for (int i = 0; i < 500; ++i)
+        waiting.push_back(pictures.next());
+    double before = 0;
+    for (const auto& picture : waiting)
+        before += predictor.predict(picture.key, picture.bytes, kJpeg).cost_ns;
+    const auto odd = waiting[100];
+    train(predictor, pictures, 300, 10);
+    predictor.observe(odd.key, odd.bytes, seen_at(odd.bytes, 200 * cost_of(odd.bytes)));
+    const double mean = predictor.mean_ns();
+    const double typical = predictor.typical_ns();
+    double after = 0;
+    double real = 0;
+    for (int time = 0; time < 20; ++time) {
+        for (const auto& picture : waiting) {
+            const Prediction renewed = predictor.renew(picture.key, picture.bytes, kJpeg);
+            assert_int_equal(renewed.known, picture.key.sample_id == odd.key.sample_id);
+            if (renewed.known) assert_true(renewed.lane == Lane::kHeavy);
+            if (time > 0 || renewed.known) continue;
+            after += renewed.cost_ns;
+            real += 10 * cost_of(picture.bytes);
+        }
+    }
+    assert_true(before < 0.6 * real);
+    assert_true(std::abs(after / real - 1) < 0.15);
+    assert_true(predictor.mean_ns() == mean && predictor.typical_ns() == typical);
+    assert_int_equal(predictor.model().observations(), 301);
+}
+
 void a_prediction_is_finite_and_never_less_than_the_floor(void**) {
     Predictor predictor(resize_only(), kIds);
     for (std::uint64_t id = 0; id < 1000; ++id)
@@ -260,6 +295,7 @@ int main() {
         cmocka_unit_test(a_file_of_another_size_is_another_picture),
         cmocka_unit_test(a_machine_that_becomes_twice_as_slow_is_followed),
         cmocka_unit_test(a_big_file_among_small_ones_is_heavy_from_the_first_batch_on),
+        cmocka_unit_test(a_renewed_prediction_knows_what_was_learned_since_and_counts_nowhere),
         cmocka_unit_test(a_prediction_is_finite_and_never_less_than_the_floor),
     };
     return cmocka_run_group_tests_name("predict/predictor", tests, nullptr, nullptr);
