@@ -6,6 +6,7 @@
 
 #include "daemon/plan/pipeline.h"
 #include "daemon/worker/decode/generic.h"
+#include "daemon/worker/decode/glance.h"
 #include "daemon/worker/transform/execute.h"
 
 namespace {
@@ -31,6 +32,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     static sl::Executor executor;
     if (!started) return 0;
     static std::vector<std::uint8_t> pixels(std::size_t{kLargest} * kLargest * 3);
+    static_cast<void>(sl::glance(std::as_bytes(std::span(data, size))));
     for (const std::uint32_t edge : {8U, kLargest}) {
         for (const sl::Profile profile : {sl::Profile::kPillow, sl::Profile::kFast}) {
             const sl::Pipeline pipeline = small_pipeline(profile, edge);

@@ -7,6 +7,7 @@
 #include "daemon/worker/decode/bmp.h"
 #include "daemon/worker/decode/colour.h"
 #include "daemon/worker/decode/decoder.h"
+#include "daemon/worker/decode/glance.h"
 #include "daemon/worker/decode/jpeg_header.h"
 #include "daemon/worker/decode/sniff.h"
 #include "tests/pixels/jpeg_maker.h"
@@ -156,6 +157,33 @@ void any_single_damaged_byte_gives_pixels_or_a_typed_error(void**) {
     }
 }
 
+// What the leading bytes of each format may be followed by: nothing of use, and nothing that makes it read
+// on.
+void a_glance_at_bytes_that_are_cut_or_senseless_tells_nothing_or_a_size_and_stays_inside(void**) {
+    using namespace std::string_view_literals;
+    for (const auto start :
+         {"\xFF\xD8\xFF"sv, "\x89PNG\r\n\x1A\n"sv, "GIF89a"sv, "RIFF....WEBPVP8 "sv, "RIFF....WEBPVP8L"sv,
+          "RIFF....WEBPVP8X"sv, "II*\0\x08\0\0\0\xFF\xFF"sv, "MM\0*\0\0\0\x08\xFF\xFF"sv,
+          "II*\0\xFF\xFF\xFF\xFF"sv, "II+\0"sv, "BM"sv, "hello"sv, ""sv}) {
+        for (const char filler : {'\0', '\x01', '\x7F', '\xFF'}) {
+            for (std::size_t length = 0; length < 64; ++length) {
+                std::string text(start.substr(0, length));
+                text.resize(length, filler);
+                const auto file = bytes_of(text);  // on the heap, so that a sanitizer sees its end
+                const auto found = sl::glance(file);
+                if (found) assert_true(found->width > 0 && found->height > 0);
+            }
+        }
+    }
+    const auto jpeg = sl::test::make_jpeg(small(), 4);
+    for (std::size_t length = 0; length < jpeg.size(); ++length) {
+        const std::vector<std::byte> cut(jpeg.begin(), jpeg.begin() + static_cast<std::ptrdiff_t>(length));
+        const auto found = sl::glance(cut);
+        assert_int_equal(found.has_value(), length >= frame_at(jpeg) + 10);
+        if (found) assert_true(found->width == 33 && found->height == 21);
+    }
+}
+
 }  // namespace
 
 int main() {
@@ -170,6 +198,8 @@ int main() {
         cmocka_unit_test(an_end_marker_is_found_behind_trailing_bytes_but_not_before_the_scan),
         cmocka_unit_test(a_16_bit_value_becomes_the_nearest_8_bit_one),
         cmocka_unit_test(a_box_outside_the_picture_is_refused),
+        cmocka_unit_test(
+            a_glance_at_bytes_that_are_cut_or_senseless_tells_nothing_or_a_size_and_stays_inside),
         cmocka_unit_test(any_single_damaged_byte_gives_pixels_or_a_typed_error),
     };
     return cmocka_run_group_tests_name("decode headers", tests, nullptr, nullptr);

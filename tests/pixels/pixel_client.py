@@ -28,6 +28,7 @@ class Answer:
     resize: tuple  # width, height
     crop: tuple  # x, y
     flip: bool
+    glanced: tuple  # the size that a glance at the header told; (0, 0) for nothing
     micros: int
     rss_kb: int
     pixels: np.ndarray
@@ -74,7 +75,9 @@ class PixelTool:
         numbers = [int(field) for field in fields[2:]]
         width, height, progressive, warnings, ambiguous = numbers[:5]
         x, y, box_width, box_height, resize_width, resize_height, crop_x, crop_y, flip = numbers[5:14]
-        count, micros, rss = numbers[14:]
+        glanced = tuple(numbers[14:16])
+        assert glanced in ((0, 0), (width, height)), f"a glance says {glanced} of {width} x {height}"
+        count, micros, rss = numbers[16:]
         flat = np.frombuffer(self.process.stdout.read(count), np.uint8)
         channels = 1 if "channels:1" in words else 3
         rows = next(word for word in reversed(words) if word.startswith(("out", "rrc", "resize", "center")))
@@ -82,7 +85,7 @@ class PixelTool:
         pixels = flat.reshape(*shape, channels) if channels == 3 else flat.reshape(*shape)
         return Answer(fields[1], (width, height), bool(progressive), warnings, bool(ambiguous),
                       (x, y, x + box_width, y + box_height), (resize_width, resize_height), (crop_x, crop_y),
-                      bool(flip), micros, rss, pixels)
+                      bool(flip), glanced, micros, rss, pixels)
 
 
 def by_pillow(image, answer, mode="RGB"):

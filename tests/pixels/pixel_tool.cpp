@@ -2,9 +2,10 @@
 //
 //   request:  SAMPLE_ID WORD... <tab> PATH
 //   words:    fast | channels:N | max_pixels:N | out:H:W | rrc:H:W | resize:H:W | short:N | center:H:W |
-//   flip:P answer:   ok FORMAT WIDTH HEIGHT PROGRESSIVE WARNINGS AMBIGUOUS X Y W H RW RH CX CY FLIP BYTES
-//   MICROS RSS_KB
-//             followed by BYTES raw bytes, or
+//             flip:P
+//   answer:   ok FORMAT WIDTH HEIGHT PROGRESSIVE WARNINGS AMBIGUOUS X Y W H RW RH CX CY FLIP GW GH BYTES
+//             MICROS RSS_KB
+//             followed by BYTES raw bytes (GW and GH: the size at a glance, 0 if that tells nothing), or
 //             error KIND OFFSET MICROS RSS_KB MESSAGE
 //
 // `out` is the sample's size where no op fixes it. Ends at the end of input; exit status 2 for a bad request.
@@ -20,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/worker/decode/glance.h"
 #include "daemon/worker/transform/execute.h"
 
 namespace {
@@ -120,11 +122,13 @@ void answer(const Request& request, sl::Executor& executor) {
         return;
     }
     const sl::Geometry& g = done->geometry;
+    const auto glanced = sl::glance(file).value_or(sl::ImageInfo{});
     std::cout << "ok " << sl::to_string(done->format) << ' ' << done->width << ' ' << done->height << ' '
               << done->progressive << ' ' << done->warnings << ' ' << done->ambiguous_colour << ' ' << g.box.x
               << ' ' << g.box.y << ' ' << g.box.width << ' ' << g.box.height << ' ' << g.resize_width << ' '
-              << g.resize_height << ' ' << g.crop_x << ' ' << g.crop_y << ' ' << g.flip << ' ' << out.size()
-              << ' ' << micros << ' ' << resident_peak_kb() << '\n';
+              << g.resize_height << ' ' << g.crop_x << ' ' << g.crop_y << ' ' << g.flip << ' '
+              << glanced.width << ' ' << glanced.height << ' ' << out.size() << ' ' << micros << ' '
+              << resident_peak_kb() << '\n';
     std::cout.write(reinterpret_cast<const char*>(out.data()), static_cast<std::streamsize>(out.size()));
     std::cout.flush();
 }

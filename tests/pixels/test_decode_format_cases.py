@@ -33,6 +33,21 @@ def test_img02_the_content_decides_the_decoder_never_the_name(pixels, tmp_path, 
     np.testing.assert_array_equal(answers[0].pixels, answers[1].pixels)
 
 
+SAVED = [("JPEG", {}), ("JPEG", {"progressive": True}), ("JPEG", {"comment": b"c" * 60_000}), ("PNG", {}),
+         ("GIF", {}), ("WEBP", {"lossless": True}), ("WEBP", {"quality": 80}),
+         ("WEBP", {"quality": 80, "icc_profile": ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()}),
+         ("TIFF", {}), ("TIFF", {"compression": "tiff_lzw"}), ("BMP", {})]
+
+
+@pytest.mark.parametrize("kind, options", SAVED, ids=lambda value: value if isinstance(value, str) else "-".join(value))
+@pytest.mark.parametrize("size", [(97, 61), (1, 300), (700, 2)])
+def test_a_glance_at_the_header_tells_the_size_that_is_decoded(pixels, tmp_path, kind, options, size):
+    path = tmp_path / "card"
+    test_card(*size).save(path, kind, **options)
+    answer = pixels.whole(path, size)
+    assert answer.glanced == answer.size == size
+
+
 def test_img02_unknown_content_is_shown_in_hex(pixels, tmp_path):
     path = tmp_path / "noise.png"
     noise = b"\x01" + np.random.default_rng(1).bytes(399)
