@@ -2,11 +2,11 @@
 
 Sets: photographs of sl_make_photos, and the same photographs as baseline and progressive JPEG, grey JPEG,
 PNG, WebP, TIFF and GIF (mixed). Task: random-resized-crop to 224, flip. A fresh daemon without a cache runs
-one epoch (first epoch: nothing is known but a file's size and its name), the same epoch again (the same
-samples with the same draws: how far the second decode's CPU time is from the first is the noise floor), and
-two epochs with other draws (warm). Errors are mean absolute percentage errors of predicted to actual CPU
-time of the worker; a stream's first 200 samples count only as `start`. Beside that, what one prediction and
-one observation take on the conductor's thread.
+one epoch (first epoch: nothing is known but a file's size and its name, and what its header shows just before
+its turn), the same epoch again (the same samples with the same draws: how far the second decode's CPU time is
+from the first is the noise floor), and two epochs with other draws (warm). Errors are mean absolute
+percentage errors of predicted to actual CPU time of the worker; a stream's first 200 samples count only as
+`start`. Beside that, what one prediction and one observation take on the conductor's thread.
 
 Caveats: CPU time is noisy where cores are shared or change their clock, so compare with the noise floor of
 the same run (`..._over_floor` is the difference): no prediction of a single decode can be much better.

@@ -292,6 +292,9 @@ SL_SHM_ASSERT(sizeof(sl_shm_return_page) <= SL_SHM_PAGE);
 /* ---- worker channel ---- */
 
 #define SL_SHM_JOBS 8u /* power of two */
+#define SL_SHM_NO_OUTPUT UINT64_MAX /* as output_offset: a header job, see sl_shm_completion */
+#define SL_SHM_SLEEPS 1u            /* daemon_sleeps: a sample's completion must ring */
+#define SL_SHM_SLEEPS_LIGHTLY 2u    /* a header's too */
 
 typedef struct sl_shm_job {
     uint64_t tag;            /* the daemon's; comes back with the completion */
@@ -305,6 +308,8 @@ typedef struct sl_shm_job {
 } sl_shm_job;
 SL_SHM_ASSERT(sizeof(sl_shm_job) == 64);
 
+/* Of a header job only tag, format, width, height and progressive say something; width is 0 if a glance at the
+   header does not tell. */
 typedef struct sl_shm_completion {
     uint64_t tag;
     uint32_t error_kind;  /* 0: pixels are in place */
@@ -335,7 +340,7 @@ typedef struct sl_shm_worker_channel {
     uint32_t completion_tail;  /* DONE, worker */
     uint8_t pad2[60];
     uint32_t completion_head;  /* REAPED, daemon */
-    uint32_t daemon_sleeps;    /* SLEEP pair, daemon */
+    uint32_t daemon_sleeps;    /* SLEEP pair, daemon: SL_SHM_SLEEPS... or 0 */
     uint8_t pad3[56];
     sl_shm_job jobs[SL_SHM_JOBS];
     sl_shm_completion completions[SL_SHM_JOBS];

@@ -169,9 +169,9 @@ bool Worker::pop(sl_shm_completion& completion) {
     return true;
 }
 
-void Worker::set_sleeping(bool sleeping) {
-    if (sleeping) {
-        sl_shm_store_seq_cst_u32(&channel()->daemon_sleeps, 1);
+void Worker::set_sleeping(std::uint32_t how) {
+    if (how != 0) {
+        sl_shm_store_seq_cst_u32(&channel()->daemon_sleeps, how);
         sl_shm_fence_seq_cst();  // SLEEP pair: daemon_sleeps before the look at completion_tail
     } else {
         sl_shm_store_relaxed_u32(&channel()->daemon_sleeps, 0);

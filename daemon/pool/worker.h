@@ -44,7 +44,8 @@ class Worker {
     // Takes one completion. false: none, or a lie (see broken()).
     bool pop(sl_shm_completion& completion);
     [[nodiscard]] bool broken() const { return broken_ || completions_.broken(); }
-    void set_sleeping(bool sleeping);  // SLEEP pair: the conductor is about to wait, or has woken
+    // SLEEP pair: the conductor is about to wait (SL_SHM_SLEEPS...), or has woken (0).
+    void set_sleeping(std::uint32_t how);
 
     void kill();
     // Kills it and takes its exit status; for a worker whose end nobody is going to notice.

@@ -13,6 +13,7 @@ namespace {
 constexpr std::size_t kNobody = ~std::size_t{0};
 // One running, one at hand so that the worker need not sleep between.
 constexpr std::size_t kJobsPerWorker = 2;
+constexpr std::size_t kHeadersPerWorker = SL_SHM_JOBS - kJobsPerWorker;
 // Each takes two packets, and a socket buffer holds only so many: a worker that is told of 100 streams at
 // once, or of one after another while it is at a long job, must not miss any.
 constexpr std::size_t kMaxUnanswered = 8;
@@ -101,9 +102,18 @@ void WorkerPool::send_news(Entry& entry) {
     }
 }
 
-bool WorkerPool::can_take(const Entry& entry) {
-    if (!entry.worker || !entry.worker->greeted() || entry.lanes.size() >= kJobsPerWorker) return false;
+// A worker that nothing slow is in hand of.
+bool WorkerPool::only_light(const Entry& entry) {
+    if (!entry.worker || !entry.worker->greeted()) return false;
     return std::ranges::all_of(entry.lanes, [](const auto& job) { return job.second == Lane::kLight; });
+}
+
+bool WorkerPool::can_take(const Entry& entry) {
+    return entry.lanes.size() < kJobsPerWorker && only_light(entry);
+}
+
+bool WorkerPool::can_look(const Entry& entry) {
+    return entry.headers < kHeadersPerWorker && only_light(entry);
 }
 
 // Of workers that hold equally much, one that has mapped the stream.
@@ -121,6 +131,29 @@ std::size_t WorkerPool::least_loaded(std::uint64_t stream) const {
 
 bool WorkerPool::has_capacity() const {
     return std::ranges::any_of(entries_, can_take);
+}
+
+std::size_t WorkerPool::places() const {
+    std::size_t sum = 0;
+    for (const Entry& entry : entries_)
+        sum += can_take(entry) ? kJobsPerWorker - entry.lanes.size() : 0;
+    return sum;
+}
+
+bool WorkerPool::can_look() const {
+    return std::ranges::any_of(entries_, [](const Entry& entry) { return can_look(entry); });
+}
+
+void WorkerPool::give_header(const sl_shm_job& job) {
+    Entry* best = nullptr;
+    for (Entry& entry : entries_) {
+        if (!can_look(entry)) continue;
+        if (best == nullptr || entry.lanes.size() + entry.headers < best->lanes.size() + best->headers)
+            best = &entry;
+    }
+    if (best->lanes.empty() && best->headers == 0) best->ticks = 0;
+    ++best->headers;
+    best->worker->push(job);
 }
 
 bool WorkerPool::busy() const {
@@ -146,8 +179,13 @@ bool WorkerPool::reap_one(Entry& entry) {
     }
     early_deaths_ = 0;
     entry.ticks = 0;
-    entry.lanes.erase(completion.tag);
-    events_.completed(completion, static_cast<std::size_t>(&entry - entries_.data()));
+    if (entry.lanes.erase(completion.tag) == 0) {
+        --entry.headers;
+        events_.looked(completion);
+    } else {
+        ++entry.decodes;
+        events_.completed(completion, static_cast<std::size_t>(&entry - entries_.data()));
+    }
     return true;
 }
 
@@ -166,9 +204,11 @@ void WorkerPool::flush() {
     }
 }
 
+// Where no worker can take a job a header's answer can wait: each of them answers a decode first.
 void WorkerPool::set_sleeping(bool sleeping) {
+    const std::uint32_t how = !sleeping ? 0 : has_capacity() ? SL_SHM_SLEEPS_LIGHTLY : SL_SHM_SLEEPS;
     for (Entry& entry : entries_) {
-        if (entry.worker) entry.worker->set_sleeping(sleeping);
+        if (entry.worker) entry.worker->set_sleeping(how);
     }
 }
 

@@ -124,7 +124,7 @@ void WorkerPool::on_death(std::size_t index) {
     int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     spdlog::warn("worker {} died ({} {}) after {} samples; starting another", worker.pid(),
                  signal != 0 ? "signal" : "exit status", signal != 0 ? signal : WEXITSTATUS(status),
-                 worker.completed());
+                 entry.decodes);
     while (reap_one(entry)) {
     }
     // A worker that held a job died of the sample, and one that somebody else killed did not die of itself.
@@ -141,13 +141,16 @@ void WorkerPool::on_death(std::size_t index) {
 
 void WorkerPool::report_lost(Entry& entry, int signal) {
     std::vector<LostJob> lost;
+    bool suspect = true;
     for (std::uint64_t tag : entry.worker->held()) {
-        lost.push_back({tag, lost.empty(), signal, entry.overdue == tag});
+        if (entry.lanes.contains(tag)) lost.push_back({tag, suspect, signal, entry.overdue == tag});
+        suspect = false;
     }
     for (const sl_shm_job& job : entry.waiting)
         lost.push_back({job.tag, false, signal, false});
     entry.waiting.clear();
     entry.lanes.clear();
+    entry.headers = 0;
     for (const LostJob& job : lost)
         events_.lost(job);
 }
@@ -180,7 +183,7 @@ void WorkerPool::tick() {
 
 // Counts ticks rather than time: while the daemon is stopped, or its machine asleep, no worker is to blame.
 void WorkerPool::look_for_hang(Entry& entry) {
-    bool must_do_something = !entry.lanes.empty() || !entry.worker->greeted();
+    bool must_do_something = !entry.lanes.empty() || entry.headers > 0 || !entry.worker->greeted();
     if (!must_do_something || ++entry.ticks <= limit_ticks_) return;
     entry.ticks = 0;
     if (!entry.worker->held().empty()) entry.overdue = entry.worker->held().front();
@@ -200,7 +203,7 @@ std::vector<WorkerStatus> WorkerPool::status() const {
     std::vector<WorkerStatus> all;
     for (const Entry& entry : entries_) {
         if (!entry.worker) continue;
-        all.push_back({entry.worker->pid(), entry.lanes.size(), entry.worker->completed()});
+        all.push_back({entry.worker->pid(), entry.lanes.size(), entry.decodes});
     }
     return all;
 }

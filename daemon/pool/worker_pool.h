@@ -32,6 +32,7 @@ struct LostJob {
 
 struct WorkerPoolEvents {
     std::function<void(const sl_shm_completion&, std::size_t worker)> completed;
+    std::function<void(const sl_shm_completion&)> looked;  // a header job's answer
     std::function<void(const LostJob&)> lost;
     std::function<void()> capacity;            // a worker has become able to take jobs
     std::function<void(const Error&)> failed;  // workers cannot be started; told again as long as it lasts
@@ -63,6 +64,14 @@ class WorkerPool {
     // that the worker has not mapped yet waits here until it has.
     [[nodiscard]] bool has_capacity() const;
     void give(const sl_shm_job& job, Lane lane);
+    // How many jobs can be given now.
+    [[nodiscard]] std::size_t places() const;
+
+    // Whether some worker can look at a header now, and gives it such a job: before the decodes that are
+    // given after it, behind light ones only, and in no decode's place. It is a favour: it wakes nobody while
+    // all workers have enough to do, and nothing is said of it if the worker dies; then it takes the blame.
+    [[nodiscard]] bool can_look() const;
+    void give_header(const sl_shm_job& job);
 
     // Takes all completions there are; true if there were any.
     bool reap();
@@ -84,7 +93,9 @@ class WorkerPool {
     // A place for a worker, with what the pool knows of the process that has it now.
     struct Entry {
         std::unique_ptr<Worker> worker;       // null while a replacement waits to be started
-        std::map<std::uint64_t, Lane> lanes;  // of the jobs it has, waiting ones included
+        std::map<std::uint64_t, Lane> lanes;  // of the decodes it has, waiting ones included
+        std::uint32_t headers = 0;            // header jobs it has
+        std::uint64_t decodes = 0;            // that it has answered
         std::deque<sl_shm_job> waiting;       // jobs of streams that it has not mapped
         std::deque<std::uint64_t> to_announce;
         std::set<std::uint64_t> announced;     // MAPPED has not come yet
@@ -116,7 +127,9 @@ class WorkerPool {
     void on_mapped(Entry& entry, std::uint64_t stream);
     void send_news(Entry& entry);
     bool reap_one(Entry& entry);
+    [[nodiscard]] static bool only_light(const Entry& entry);
     [[nodiscard]] static bool can_take(const Entry& entry);
+    [[nodiscard]] static bool can_look(const Entry& entry);
     [[nodiscard]] std::size_t least_loaded(std::uint64_t stream) const;
 
     EventLoop& loop_;

@@ -53,6 +53,15 @@ Prediction CostModel::renew(const DrawKey& key, std::uint64_t bytes, std::uint32
     return classed(key, bytes, cost_of(key, bytes, format_hint, record), record);
 }
 
+Prediction CostModel::renew(const DrawKey& key, std::uint64_t bytes, const Picture& header) {
+    const auto record = history_->find(key.sample_id, bytes);
+    if (record) return classed(key, bytes, cost_of(key, bytes, 0, record), record);
+    Picture picture = header;
+    picture.format = number_of(header.format);
+    const auto x = cost_features(pipeline_, key, bytes, picture);
+    return classed(key, bytes, bounded(known_[known_index(picture)].regression.predict(x)), record);
+}
+
 double CostModel::cost_of(const DrawKey& key, std::uint64_t bytes, std::uint32_t format_hint,
                           const std::optional<SampleRecord>& record) const {
     if (record) {

@@ -58,6 +58,8 @@ class CostModel {
     Prediction predict(const DrawKey& key, std::uint64_t bytes, std::uint32_t format_hint);
     // The same sample's with what has been learned since. Counts nowhere.
     Prediction renew(const DrawKey& key, std::uint64_t bytes, std::uint32_t format_hint);
+    // The same with the picture that its header shows; what was observed of the sample goes before it.
+    Prediction renew(const DrawKey& key, std::uint64_t bytes, const Picture& header);
     void observe(const DrawKey& key, std::uint64_t bytes, const Observed& observed);
 
     [[nodiscard]] const CostClasses& classes() const { return classes_; }

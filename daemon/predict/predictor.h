@@ -24,9 +24,10 @@ class Predictor {
     Prediction predict(const DrawKey& key, std::uint64_t bytes, std::uint32_t format_hint) {
         return model_->predict(key, bytes, format_hint);
     }
-    // Once more, later.
-    Prediction renew(const DrawKey& key, std::uint64_t bytes, std::uint32_t format_hint) {
-        return model_->renew(key, bytes, format_hint);
+    // Once more, later; by the format that its name suggests, or by the picture that its header shows.
+    template <class Clue>
+    Prediction renew(const DrawKey& key, std::uint64_t bytes, const Clue& clue) {
+        return model_->renew(key, bytes, clue);
     }
     void observe(const DrawKey& key, std::uint64_t bytes, const Observed& observed) {
         model_->observe(key, bytes, observed);

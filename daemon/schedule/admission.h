@@ -58,6 +58,10 @@ class Admission {
     }
     void entered(Lane lane) { ++in_memory_[static_cast<std::size_t>(lane)]; }
     void left(Lane lane) { --in_memory_[static_cast<std::size_t>(lane)]; }
+    void changed(Lane from, Lane to) {
+        left(from);
+        entered(to);
+    }
 
     // A worker found nothing to do / something, with `runnable` light samples left: reads go further ahead,
     // at once, or less far again, slowly.

@@ -63,6 +63,13 @@ void Scheduler::remove(std::uint64_t stream, Lane lane, const Runnable& runnable
         found->second.queue.remove(lane, runnable);
 }
 
+void Scheduler::move(std::uint64_t stream, Lane from, Lane to, const Runnable& renewed) {
+    auto found = streams_.find(stream);
+    if (found == streams_.end()) return;
+    found->second.queue.remove(from, renewed);
+    found->second.queue.add(to, renewed);
+}
+
 void Scheduler::foresee(std::uint64_t stream, Lane lane, double predicted_ns) {
     auto found = streams_.find(stream);
     if (found == streams_.end()) return;

@@ -76,6 +76,8 @@ class Scheduler {
 
     void add(std::uint64_t stream, Lane lane, const Runnable& runnable);
     void remove(std::uint64_t stream, Lane lane, const Runnable& runnable);
+    // A runnable sample has another cost now, and perhaps another lane.
+    void move(std::uint64_t stream, Lane from, Lane to, const Runnable& renewed);
 
     // The next sample to start, taken out of its lane; nothing if nothing is runnable, or what is had better
     // wait (`holds`; then some sample is running). The caller tells when a picked sample has left its worker,

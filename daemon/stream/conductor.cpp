@@ -69,6 +69,7 @@ Result<std::unique_ptr<Conductor>> Conductor::create(EventLoop& loop, const Cond
         loop, options.worker_program, options.workers, options.boot_id, self->input_->segment(),
         WorkerPoolEvents{.completed = [self](const sl_shm_completion& c,
                                              std::size_t worker) { self->on_completion(c, worker); },
+                         .looked = [self](const sl_shm_completion& c) { self->on_header(c); },
                          .lost = [self](const LostJob& lost) { self->on_lost(lost); },
                          .capacity = [] {},  // the turn after this event dispatches
                          .failed = [self](const Error& error) { self->stop_all(error); }});
@@ -197,6 +198,7 @@ bool Conductor::turn() {
         }
         reader_->flush();
         trace_.reads_under_way(reader_->in_flight() > reader_->hung());
+        ask_headers();
         dispatch();
         workers_->flush();
         flush_rows();

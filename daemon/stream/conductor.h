@@ -6,6 +6,7 @@
 // can be done now. What each step means is told in docs/how-a-sample-travels.md.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -96,6 +97,9 @@ class Conductor {
     void predict(Task& task);
     bool renew(Task& task);
     void renew_waiting(Stream& stream);
+    void ask_headers();
+    void on_header(const sl_shm_completion& completion);
+    static void forget_header(Task& task);
 
     // hung_reads.cpp: opens and reads that do not return in time
     void watch_reads();
@@ -157,6 +161,7 @@ class Conductor {
     std::uint64_t hung_bytes_ = 0;                            // of the input buffer
     bool watching_reads_ = false;
     std::vector<std::uint64_t> overdue_;
+    std::deque<std::uint64_t> unseen_;  // tags of runnable samples whose header nobody has been asked for
     FailureLog failure_log_;
     std::unique_ptr<Quarantine> quarantine_;
     std::unique_ptr<CostStore> costs_;

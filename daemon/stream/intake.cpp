@@ -223,6 +223,7 @@ void Conductor::on_read(Task& task, const ReadCompletion& completion) {
                         static_cast<std::int64_t>(completion.bytes), 0});
     }
     make_runnable(task);
+    if (options_.predict && !task.cost_known) unseen_.push_back(TaskTable::tag(task));
 }
 
 Quarantine::Attempt Conductor::attempt_of(const Task& task, std::uint64_t size) {

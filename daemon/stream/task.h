@@ -76,6 +76,7 @@ struct Task {
     Lane lane = Lane::kLight;
     double predicted_ns = 0;
     bool cost_known = false;    // it had been decoded before
+    bool header_asked = false;  // a worker has been asked for its header and has not answered
     std::uint64_t learned = 0;  // what its cost model had observed when that was predicted
     double actual_ns = 0;
     Box box;

@@ -58,6 +58,7 @@ void Conductor::dispatch() {
         }
         Task& task = tasks_.at(pick->runnable.task);
         Stream& stream = *task.stream;
+        forget_header(task);
         if (auto known = quarantine_->find(task.path, attempt_of(task, task.bytes))) {
             // Found out since it was read, in another epoch or stream.
             scheduler_.lost(task.index);

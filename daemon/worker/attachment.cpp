@@ -151,10 +151,18 @@ Result<sl_shm_job> Attachment::next_job() {
 }
 
 void Attachment::complete(const sl_shm_completion& completion) {
+    push(completion, SL_SHM_SLEEPS);
+}
+
+void Attachment::complete_header(const sl_shm_completion& completion) {
+    push(completion, SL_SHM_SLEEPS_LIGHTLY);
+}
+
+void Attachment::push(const sl_shm_completion& completion, std::uint32_t rings_from) {
     completions_.push(completion);  // DONE: there is room, the daemon gives no more jobs than the ring holds
     auto* shared = channel();
     sl_shm_fence_seq_cst();  // SLEEP pair: completion_tail before daemon_sleeps
-    if (sl_shm_load_relaxed_u32(&shared->daemon_sleeps) != 0) ring(wake_.get());
+    if (sl_shm_load_relaxed_u32(&shared->daemon_sleeps) >= rings_from) ring(wake_.get());
 }
 
 const Attachment::StreamEntry* Attachment::stream(std::uint64_t id) const {

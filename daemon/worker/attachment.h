@@ -27,6 +27,8 @@ class Attachment {
     // Waits for a job; control messages are handled on the way. An error means that the daemon has gone.
     Result<sl_shm_job> next_job();
     void complete(const sl_shm_completion& completion);
+    // Of a header job: wakes the daemon only if it waits for headers.
+    void complete_header(const sl_shm_completion& completion);
 
     // What a job refers to; empty spans for ranges that the daemon never gave.
     [[nodiscard]] const StreamEntry* stream(std::uint64_t id) const;
@@ -38,6 +40,7 @@ class Attachment {
     [[nodiscard]] sl_shm_worker_channel* channel() const {
         return reinterpret_cast<sl_shm_worker_channel*>(channel_.data());
     }
+    void push(const sl_shm_completion& completion, std::uint32_t rings_from);
     Result<void> say_hello();
     Result<void> read_messages();
     Result<void> handle();

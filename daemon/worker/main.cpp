@@ -14,6 +14,7 @@
 
 #include "daemon/worker/attachment.h"
 #include "daemon/worker/decode/generic.h"
+#include "daemon/worker/decode/glance.h"
 #include "daemon/worker/transform/execute.h"
 #ifdef SL_TEST_HOOKS
 #include "daemon/worker/test_hooks.h"
@@ -79,6 +80,23 @@ sl_shm_completion work(const Attachment& attachment, const sl_shm_job& job, Exec
     return completion;
 }
 
+// What the header tells at a glance. Whatever is wrong with it is for the decode to say.
+sl_shm_completion look(const Attachment& attachment, const sl_shm_job& job) {
+    sl_shm_completion completion{};
+    completion.tag = job.tag;
+    const auto input = attachment.input(job.input_offset, job.input_bytes);
+#ifdef SL_TEST_HOOKS
+    run_header_hooks(input);
+#endif
+    if (const auto info = glance(input)) {
+        completion.format = static_cast<std::uint32_t>(info->format);
+        completion.width = info->width;
+        completion.height = info->height;
+        completion.progressive = info->progressive ? 1 : 0;
+    }
+    return completion;
+}
+
 int complain(const Error& error) {
     std::fprintf(stderr, "speedyloader-worker: %s\n", error.message.c_str());
     return 1;
@@ -123,7 +141,11 @@ int run() {
     while (true) {
         auto job = attachment->next_job();
         if (!job) return job.error().status == Status::kDisconnected ? 0 : 1;
-        attachment->complete(work(*attachment, *job, executor));
+        if (job->output_offset == SL_SHM_NO_OUTPUT) {
+            attachment->complete_header(look(*attachment, *job));
+        } else {
+            attachment->complete(work(*attachment, *job, executor));
+        }
     }
 }
 

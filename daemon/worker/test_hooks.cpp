@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <random>
@@ -20,6 +21,14 @@ void run_test_hooks(std::span<const std::byte> file) {
     if (delay == nullptr) return;
     static std::minstd_rand random(static_cast<unsigned>(::getpid()));
     ::usleep(static_cast<useconds_t>(random() % (std::strtoul(delay, nullptr, 10) + 1)));
+}
+
+void run_header_hooks(std::span<const std::byte> file) {
+    constexpr std::size_t kFirst = 64;
+    const std::string_view start(reinterpret_cast<const char*>(file.data()), std::min(file.size(), kFirst));
+    if (start.find("SL-TEST-HEADER-ABORT") != std::string_view::npos) std::abort();
+    while (start.find("SL-TEST-HEADER-HANG") != std::string_view::npos)
+        ::pause();
 }
 
 }  // namespace sl

@@ -4,71 +4,13 @@
 
 #include <cmath>
 #include <random>
-#include <vector>
 
 #include "daemon/plan/draws.h"
 #include "tests/cmocka_cpp.h"
+#include "tests/schedule/pictures.h"
 
 namespace sl {
 namespace {
-
-constexpr std::uint32_t kJpeg = 1;
-constexpr std::uint32_t kPng = 2;
-constexpr std::uint64_t kIds = 10'000'000;
-
-Pipeline resize_only() {
-    Pipeline pipeline;
-    pipeline.ops[0].kind = OpKind::kDecode;
-    pipeline.ops[1].kind = OpKind::kResize;
-    pipeline.ops[1].height = pipeline.ops[1].width = 224;
-    pipeline.op_count = 2;
-    pipeline.height = pipeline.width = 224;
-    return pipeline;
-}
-
-Pipeline random_crop() {
-    Pipeline pipeline = resize_only();
-    pipeline.ops[1].kind = OpKind::kRandomResizedCrop;
-    pipeline.ops[1].slot = 1;
-    return pipeline;
-}
-
-// Pictures of 20 KB to 2 MB that cost a fixed part and a part per byte, with five per cent of noise.
-class Pictures {
-  public:
-    explicit Pictures(std::uint32_t seed, std::uint64_t first_id = 0) : random_(seed), next_id_(first_id) {}
-
-    struct Picture {
-        DrawKey key;
-        std::uint64_t bytes;
-    };
-    Picture next() {
-        std::uniform_real_distribution<double> exponent(std::log(20e3), std::log(2e6));
-        return {{1, 0, next_id_++}, static_cast<std::uint64_t>(std::exp(exponent(random_)))};
-    }
-    double noise() { return 1 + 0.05 * std::normal_distribution<double>()(random_); }
-
-  private:
-    std::mt19937 random_;
-    std::uint64_t next_id_;
-};
-
-double cost_of(std::uint64_t bytes) {
-    return 400e3 + 11.0 * static_cast<double>(bytes);
-}
-
-Observed seen_at(std::uint64_t bytes, double cost, std::uint32_t format = kJpeg, bool progressive = false) {
-    const auto side = static_cast<std::uint32_t>(std::sqrt(6.0 * static_cast<double>(bytes)));
-    return {format, side, side, progressive, cost};
-}
-
-void train(Predictor& predictor, Pictures& pictures, int count, double factor = 1, bool progressive = false) {
-    for (int i = 0; i < count; ++i) {
-        const auto picture = pictures.next();
-        const double cost = factor * cost_of(picture.bytes) * pictures.noise();
-        predictor.observe(picture.key, picture.bytes, seen_at(picture.bytes, cost, kJpeg, progressive));
-    }
-}
 
 // Over pictures never seen before, by their size in bytes alone.
 double error_on_new_pictures(Predictor& predictor, std::uint32_t format = kJpeg) {
@@ -90,27 +32,6 @@ void it_learns_a_fixed_part_and_a_part_per_byte_within_ten_per_cent(void**) {
     const double after = error_on_new_pictures(predictor);
     assert_true(before > 0.15);  // else there was nothing to learn
     assert_true(after < 0.10);
-}
-
-// A JPEG of any shape that costs what is entropy-decoded down to the crop's bottom edge, and the crop's area:
-// the machine of this test knows nothing else.
-struct Cropped {
-    DrawKey key;
-    std::uint64_t bytes;
-    Observed observed;
-};
-
-Cropped cropped(Pictures& pictures, const Pipeline& pipeline, std::uint64_t id, std::uint64_t epoch) {
-    std::mt19937 shape(static_cast<std::uint32_t>(id));
-    const auto width = static_cast<std::uint32_t>(200 + shape() % 1800);
-    const auto height = static_cast<std::uint32_t>(200 + shape() % 1800);
-    const std::uint64_t bytes = std::uint64_t{width} * height / (2 + shape() % 12);
-    const DrawKey key{5, epoch, id};
-    const Geometry geometry = resolve_geometry(pipeline, key, width, height);
-    const double down_to = static_cast<double>(geometry.box.y + geometry.box.height) / height;
-    const double box = static_cast<double>(geometry.box.width) * geometry.box.height;
-    const double cost = 150e3 + 20 * down_to * static_cast<double>(bytes) + 6 * box;
-    return {key, bytes, {kJpeg, width, height, false, cost * pictures.noise()}};
 }
 
 void with_pictures_known_the_crops_bottom_edge_and_area_explain_the_cost_within_six_per_cent(void**) {
@@ -231,40 +152,6 @@ void a_big_file_among_small_ones_is_heavy_from_the_first_batch_on(void**) {
     assert_true(predictor.predict({1, 0, 1'000'000}, 5'000'000, kJpeg).lane == Lane::kHeavy);
 }
 
-// What a prediction knew next to nothing of is renewed while the sample waits; that makes it no other
-// sample's.
-void a_renewed_prediction_knows_what_was_learned_since_and_counts_nowhere(void**) {
-    Predictor predictor(resize_only(), kIds);
-    Pictures pictures(9);
-    std::vector<Pictures::Picture> waiting;
-    for (int i = 0; i < 500; ++i)
-        waiting.push_back(pictures.next());
-    double before = 0;
-    for (const auto& picture : waiting)
-        before += predictor.predict(picture.key, picture.bytes, kJpeg).cost_ns;
-    const auto odd = waiting[100];
-    train(predictor, pictures, 300, 10);
-    predictor.observe(odd.key, odd.bytes, seen_at(odd.bytes, 200 * cost_of(odd.bytes)));
-    const double mean = predictor.mean_ns();
-    const double typical = predictor.typical_ns();
-    double after = 0;
-    double real = 0;
-    for (int time = 0; time < 20; ++time) {
-        for (const auto& picture : waiting) {
-            const Prediction renewed = predictor.renew(picture.key, picture.bytes, kJpeg);
-            assert_int_equal(renewed.known, picture.key.sample_id == odd.key.sample_id);
-            if (renewed.known) assert_true(renewed.lane == Lane::kHeavy);
-            if (time > 0 || renewed.known) continue;
-            after += renewed.cost_ns;
-            real += 10 * cost_of(picture.bytes);
-        }
-    }
-    assert_true(before < 0.6 * real);
-    assert_true(std::abs(after / real - 1) < 0.15);
-    assert_true(predictor.mean_ns() == mean && predictor.typical_ns() == typical);
-    assert_int_equal(predictor.model().observations(), 301);
-}
-
 void a_prediction_is_finite_and_never_less_than_the_floor(void**) {
     Predictor predictor(resize_only(), kIds);
     for (std::uint64_t id = 0; id < 1000; ++id)
@@ -295,7 +182,6 @@ int main() {
         cmocka_unit_test(a_file_of_another_size_is_another_picture),
         cmocka_unit_test(a_machine_that_becomes_twice_as_slow_is_followed),
         cmocka_unit_test(a_big_file_among_small_ones_is_heavy_from_the_first_batch_on),
-        cmocka_unit_test(a_renewed_prediction_knows_what_was_learned_since_and_counts_nowhere),
         cmocka_unit_test(a_prediction_is_finite_and_never_less_than_the_floor),
     };
     return cmocka_run_group_tests_name("predict/predictor", tests, nullptr, nullptr);

@@ -53,6 +53,21 @@ void a_lane_is_taken_in_plan_order_whatever_order_it_was_filled_in(void**) {
     }
 }
 
+void a_runnable_sample_that_turns_out_heavy_is_started_as_one(void**) {
+    Scheduler scheduler = one_stream(4);
+    scheduler.add(kStream, Lane::kLight, sample(0, 0));
+    scheduler.add(kStream, Lane::kLight, sample(9, 0));
+    scheduler.move(kStream, Lane::kLight, Lane::kHeavy, sample(9, 0, 100 * kMean));
+    assert_int_equal(scheduler.runnable(kStream, Lane::kLight), 1);
+    auto pick = scheduler.pick();
+    assert_true(pick && pick->lane == Lane::kHeavy && pick->runnable.step == 9);
+    assert_true(pick->runnable.predicted_ns == 100 * kMean);
+    pick = scheduler.pick();
+    assert_true(pick && pick->lane == Lane::kLight && pick->runnable.step == 0);
+    assert_false(scheduler.pick().has_value());
+    scheduler.move(77, Lane::kLight, Lane::kHeavy, sample(9, 0));  // of a stream that has gone
+}
+
 void on_half_as_many_cores_everything_takes_twice_as_long(void**) {
     Scheduler own_cores(4);
     Scheduler shared_cores(4, 2);
@@ -347,6 +362,7 @@ int main() {
     using namespace sl;
     const CMUnitTest tests[] = {
         cmocka_unit_test(a_lane_is_taken_in_plan_order_whatever_order_it_was_filled_in),
+        cmocka_unit_test(a_runnable_sample_that_turns_out_heavy_is_started_as_one),
         cmocka_unit_test(on_half_as_many_cores_everything_takes_twice_as_long),
         cmocka_unit_test(what_samples_take_longer_than_they_cost_is_measured),
         cmocka_unit_test(a_heavy_sample_of_a_later_batch_starts_before_the_light_ones_of_that_batch),

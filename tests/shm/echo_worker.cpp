@@ -25,7 +25,11 @@ int main() {
         completion.error_offset = static_cast<std::int64_t>(job->input_offset);
         completion.width = attachment->stream(job->stream_id) != nullptr ? 1 : 0;
         completion.height = attachment->input(job->input_offset, job->input_bytes).empty() ? 0 : 1;
-        attachment->complete(completion);
+        if (job->output_offset == SL_SHM_NO_OUTPUT) {
+            attachment->complete_header(completion);
+        } else {
+            attachment->complete(completion);
+        }
         spin(job->tag);
     }
     return 0;

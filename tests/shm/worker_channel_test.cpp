@@ -76,10 +76,10 @@ struct Fixture {
         sl_shm_completion completion{};
         while (!worker->pop(completion)) {
             assert_false(worker->broken());
-            worker->set_sleeping(true);
+            worker->set_sleeping(SL_SHM_SLEEPS);
             const bool found = worker->pop(completion);
             const bool rung = found || wait_readable(worker->wake_fd(), kPatienceMs);
-            worker->set_sleeping(false);
+            worker->set_sleeping(0);
             quiet(worker->wake_fd());
             assert_true(rung);
             if (found) break;
@@ -166,6 +166,35 @@ void the_ring_full_of_jobs_is_answered_in_order(void**) {
         assert_int_equal(fixture.take().tag, i);
 }
 
+// A header's answer waits for the next sample's, unless the daemon sleeps so lightly that it wants to know.
+void a_headers_answer_rings_for_a_light_sleeper_only(void**) {
+    Fixture fixture;
+    fixture.announce();
+    const sl_shm_job header{1, kStream, 0, 16, SL_SHM_NO_OUTPUT, 0, 0, 1};
+    const sl_shm_job sample{2, kStream, 0, 16, 0, 0, 0, 2};
+    sl_shm_completion completion{};
+    for (int i = 0; i < 50; ++i) {
+        quiet(fixture.worker->wake_fd());
+        fixture.worker->set_sleeping(SL_SHM_SLEEPS);
+        fixture.give(header);
+        while (!fixture.worker->pop(completion))
+            assert_false(fixture.worker->broken());
+        assert_int_equal(completion.tag, 1);
+        // It has gone on to its next job by the time that it answers it; nothing has rung before.
+        assert_false(wait_readable(fixture.worker->wake_fd(), 0));
+        fixture.give(sample);
+        assert_true(wait_readable(fixture.worker->wake_fd(), kPatienceMs));
+        assert_true(fixture.worker->pop(completion));
+        assert_int_equal(completion.tag, 2);
+        quiet(fixture.worker->wake_fd());
+        fixture.worker->set_sleeping(SL_SHM_SLEEPS_LIGHTLY);
+        fixture.give(header);
+        assert_true(wait_readable(fixture.worker->wake_fd(), kPatienceMs));
+        assert_true(fixture.worker->pop(completion));
+        fixture.worker->set_sleeping(0);
+    }
+}
+
 void a_worker_ends_when_its_daemon_has_gone(void**) {
     Fixture fixture;
     fixture.announce();
@@ -197,6 +226,7 @@ int main() {
         cmocka_unit_test(LDR_14_an_offset_beyond_four_gigabytes_reaches_the_worker_and_comes_back),
         cmocka_unit_test(a_range_that_wraps_around_is_outside),
         cmocka_unit_test(the_ring_full_of_jobs_is_answered_in_order),
+        cmocka_unit_test(a_headers_answer_rings_for_a_light_sleeper_only),
         cmocka_unit_test(a_worker_ends_when_its_daemon_has_gone),
         cmocka_unit_test(a_program_that_is_not_there_is_an_error_that_names_it),
     };
