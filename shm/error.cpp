@@ -22,7 +22,8 @@ constexpr std::array<std::string_view, static_cast<std::size_t>(SampleErrorKind:
     "shape_mismatch",
     "pixel_budget",
     "byte_budget",
-    "poison"};
+    "poison",
+    "raised"};
 }  // namespace
 
 std::string_view to_string(SampleErrorKind kind) {

@@ -32,6 +32,7 @@ enum class SampleErrorKind : std::uint32_t {
     kPixelBudget,
     kByteBudget,
     kPoison,
+    kRaised,  // the data set's own code, with its traceback
     kCount
 };
 

@@ -25,7 +25,8 @@
  *
  *   INPUT SEGMENT  (one per daemon; the reader writes file bytes, workers map it read-only): no structure.
  *   SAMPLE SEGMENT (one per stream; workers write pixels, assembler threads read): sample_bytes x slots,
- *                   each on a 256-byte border. Never given to a client.
+ *                   each on a 256-byte border. Never given to a client. In a stream of items guests write, and a
+ *                   slot is sl_shm_item_header and then the fields as sl_shm_item_layout places them.
  *
  * Hand-overs, each an acquire/release pair:
  *
@@ -63,12 +64,14 @@ extern "C" {
 
 #define SL_SHM_MAGIC 0x3152444c59445053ULL /* "SPDYLDR1" */
 #define SL_SHM_MAJOR 1
-#define SL_SHM_MINOR 2 /* up with each member added at a struct's end or in a reserved place */
+#define SL_SHM_MINOR 3 /* up with each member added at a struct's end or in a reserved place */
 #define SL_SHM_READY 0x59444552u /* "REDY" */
 
 #define SL_SHM_PAGE 4096u
 #define SL_SHM_TENSOR_ALIGN 256u
-#define SL_SHM_MAX_TENSORS 8u
+#define SL_SHM_MAX_TENSORS 8u   /* in the header's first list */
+#define SL_SHM_MORE_TENSORS 10u /* in its second */
+#define SL_SHM_ALL_TENSORS (SL_SHM_MAX_TENSORS + SL_SHM_MORE_TENSORS)
 #define SL_SHM_MAX_SLOTS 256u
 #define SL_SHM_LANES 3u /* light, medium, heavy */
 
@@ -177,6 +180,7 @@ typedef struct sl_shm_batch_header {
     uint32_t last;           /* SL_SHM_LAST_... */
     uint32_t flags;          /* SL_SHM_... below; unknown bits mean nothing */
     uint32_t reserved2;
+    sl_shm_tensor more_tensors[SL_SHM_MORE_TENSORS]; /* since 1.3: those that `tensors` has no room for */
 } sl_shm_batch_header;
 enum { SL_SHM_LAST_DROP = 0, SL_SHM_LAST_KEEP = 1, SL_SHM_LAST_PAD = 2 };
 enum {
@@ -185,8 +189,14 @@ enum {
 };
 SL_SHM_ASSERT(offsetof(sl_shm_batch_header, tensors) == 136);
 SL_SHM_ASSERT(offsetof(sl_shm_batch_header, first_batch) == 136 + 96 * SL_SHM_MAX_TENSORS);
-SL_SHM_ASSERT(sizeof(sl_shm_batch_header) == 136 + 96 * SL_SHM_MAX_TENSORS + 48);
+SL_SHM_ASSERT(offsetof(sl_shm_batch_header, more_tensors) == 136 + 96 * SL_SHM_MAX_TENSORS + 48);
+SL_SHM_ASSERT(sizeof(sl_shm_batch_header) == 136 + 96 * SL_SHM_ALL_TENSORS + 48);
 SL_SHM_ASSERT(sizeof(sl_shm_batch_header) <= SL_SHM_PAGE);
+
+/* Tensor i < tensor_count. */
+static inline const sl_shm_tensor* sl_shm_tensor_at(const sl_shm_batch_header* header, uint32_t i) {
+    return i < SL_SHM_MAX_TENSORS ? &header->tensors[i] : &header->more_tensors[i - SL_SHM_MAX_TENSORS];
+}
 
 /* What a stream has done so far. Each word is written by the daemon's conductor, relaxed; a reader sees each
  * word whole but the set not at one instant. */
@@ -289,6 +299,34 @@ SL_SHM_ASSERT(offsetof(sl_shm_return_page, waited_ns) == 16);
 SL_SHM_ASSERT(offsetof(sl_shm_return_page, generation) == 64);
 SL_SHM_ASSERT(sizeof(sl_shm_return_page) <= SL_SHM_PAGE);
 
+/* ---- items: what guests write into a sample slot ---- */
+
+#define SL_SHM_NO_ITEM UINT64_MAX /* a position of the order that is nobody's: its row is zeros and not valid */
+#define SL_SHM_MAX_FIELDS 16u
+#define SL_SHM_FIELD_ALIGN 64u
+#define SL_SHM_ITEM_TEXT_MAX 16384u /* of a failure's text */
+
+/* Opens a slot. The guest writes it before DONE; the daemon reads each word once and bounds it. */
+typedef struct sl_shm_item_header {
+    uint64_t payload_bytes; /* opaque rows: bytes of the field; else 0 */
+    uint64_t error_bytes;   /* of the UTF-8 text at SL_SHM_FIELD_ALIGN, if the item failed with `raised` */
+    uint64_t reserved[6];
+} sl_shm_item_header;
+SL_SHM_ASSERT(sizeof(sl_shm_item_header) == SL_SHM_FIELD_ALIGN);
+
+enum { SL_SHM_ITEM_OPAQUE = 1u /* field 0 holds any number of bytes up to its own */ };
+
+typedef struct sl_shm_item_layout {
+    uint32_t fields;
+    uint32_t flags; /* SL_SHM_ITEM_... */
+    uint64_t slot_bytes;
+    struct {
+        uint64_t offset; /* from the slot's begin, a multiple of SL_SHM_FIELD_ALIGN */
+        uint64_t bytes;
+    } field[SL_SHM_MAX_FIELDS];
+} sl_shm_item_layout;
+SL_SHM_ASSERT(sizeof(sl_shm_item_layout) == 16 + 16 * SL_SHM_MAX_FIELDS);
+
 /* ---- worker channel ---- */
 
 #define SL_SHM_JOBS 8u /* power of two */
@@ -299,12 +337,12 @@ SL_SHM_ASSERT(sizeof(sl_shm_return_page) <= SL_SHM_PAGE);
 typedef struct sl_shm_job {
     uint64_t tag;            /* the daemon's; comes back with the completion */
     uint64_t stream_id;      /* which pipeline and sample segment */
-    uint64_t input_offset;   /* in the input segment */
-    uint64_t input_bytes;
+    uint64_t input_offset;   /* in the input segment; 0 for an item */
+    uint64_t input_bytes;    /* 0 for an item */
     uint64_t output_offset;  /* in the stream's sample segment */
     uint64_t seed;           /* the key of the sample's draws */
     uint64_t epoch;
-    uint64_t sample_id;
+    uint64_t sample_id;      /* the item, in a stream of items */
 } sl_shm_job;
 SL_SHM_ASSERT(sizeof(sl_shm_job) == 64);
 

@@ -14,12 +14,23 @@
  *                              <-   CLOSE_REPLY / DOCUMENT (a sealed memfd with JSON), or ERROR
  *   TRACE                      ->
  *                              <-   DOCUMENT (a sealed memfd with what shm/trace.h says), or ERROR
+ *   ITEMS (order; one descriptor), and then the OPEN of a stream of items. ITEMS has no answer of its own:
+ *   what is wrong with it is the OPEN's error
  *
  *   worker                          daemon
  *   HELLO (role worker)        ->
  *                              <-   HELLO_REPLY
  *                              <-   SEGMENT (channel, wake, input)
  *                              <-   PIPELINE + SEGMENT (samples) for each stream; the worker answers MAPPED
+ *                              <-   FORGET (stream)
+ *
+ *   guest                           daemon
+ *   HELLO (role guest)         ->
+ *                              <-   HELLO_REPLY, or ERROR
+ *   GUEST (crew)               ->
+ *                              <-   SEGMENT (channel, wake), or ERROR
+ *                              <-   PIPELINE (with sl_shm_item_layout) + SEGMENT (samples) for each stream of the
+ *                                   crew; the guest answers MAPPED
  *                              <-   FORGET (stream)
  *
  * A reply carries the request's `request` number; requests of one connection are answered in any order.
@@ -54,10 +65,12 @@ enum {
     SL_MSG_PIPELINE = 12,
     SL_MSG_MAPPED = 13,
     SL_MSG_FORGET = 14,
-    SL_MSG_TRACE = 15  /* since 1.2; sl_message alone */
+    SL_MSG_TRACE = 15, /* since 1.2; sl_message alone */
+    SL_MSG_ITEMS = 16, /* since 1.3; carries one descriptor */
+    SL_MSG_GUEST = 17  /* since 1.3 */
 };
 
-enum { SL_ROLE_CLIENT = 1, SL_ROLE_WORKER = 2 };
+enum { SL_ROLE_CLIENT = 1, SL_ROLE_WORKER = 2, SL_ROLE_GUEST = 3 /* since 1.3 */ };
 
 enum {
     SL_SEGMENT_BATCHES = 1,  /* batch segment, read-only */
@@ -140,9 +153,29 @@ typedef struct sl_msg_document {
 typedef struct sl_msg_pipeline {
     sl_message head;
     uint64_t stream_id;
-    uint32_t pipeline_bytes; /* the compiled pipeline of daemon/plan/pipeline.h follows (same build on both sides) */
+    uint32_t pipeline_bytes; /* to a worker the compiled pipeline of daemon/plan/pipeline.h follows (same build on
+                              * both sides), to a guest sl_shm_item_layout */
     uint32_t reserved;
 } sl_msg_pipeline;
+
+/* The order of the stream that is opened next. The descriptor is a memfd sealed against shrinking, growing and
+ * writing, every byte of it written: `count` x uint64, the item of each position (SL_SHM_NO_ITEM: nobody's), and
+ * with has_hints then `count` x double, the cost of each relative to the others, finite and above 0. */
+typedef struct sl_msg_items {
+    sl_message head;
+    uint64_t count;
+    uint32_t has_hints;
+    uint32_t reserved;
+} sl_msg_items;
+SL_SHM_ASSERT(sizeof(sl_msg_items) == 32);
+
+typedef struct sl_msg_guest {
+    sl_message head;
+    uint64_t crew;
+    uint32_t workers; /* that the crew will have */
+    uint32_t reserved;
+} sl_msg_guest;
+SL_SHM_ASSERT(sizeof(sl_msg_guest) == 32);
 
 #ifdef __cplusplus
 }

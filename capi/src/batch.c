@@ -41,10 +41,10 @@ static void describe(const sl_batch* batch, const sl_shm_tensor* from, sl_tensor
 }
 
 static sl_status no_such_tensor(const sl_shm_batch_header* header, const char* name) {
-    char names[SL_SHM_MAX_TENSORS * sizeof header->tensors[0].name + 1] = "";
+    char names[SL_SHM_ALL_TENSORS * sizeof header->tensors[0].name + 1] = "";
     for (uint32_t i = 0; i < header->tensor_count; i++) {
         strcat(names, " ");
-        strcat(names, header->tensors[i].name);
+        strcat(names, sl_shm_tensor_at(header, i)->name);
     }
     return sl_fail(SL_E_NOT_FOUND, 0, "no tensor \"%s\"; there are:%s", name, names);
 }
@@ -56,8 +56,8 @@ sl_status sl_batch_tensor(const sl_batch* batch, const char* name, sl_tensor* te
     if (name == NULL) return sl_fail(SL_E_INVALID_ARGUMENT, 0, "the tensor's name is null");
     const sl_shm_batch_header* header = &batch->map->header;
     for (uint32_t i = 0; i < header->tensor_count; i++) {
-        if (strcmp(header->tensors[i].name, name) == 0) {
-            describe(batch, &header->tensors[i], tensor);
+        if (strcmp(sl_shm_tensor_at(header, i)->name, name) == 0) {
+            describe(batch, sl_shm_tensor_at(header, i), tensor);
             return SL_OK;
         }
     }
@@ -80,8 +80,8 @@ sl_status sl_batch_tensor_at(const sl_batch* batch, uint32_t index, const char**
     if (index >= header->tensor_count) {
         return sl_fail(SL_E_NOT_FOUND, 0, "tensor %u of %u", index, header->tensor_count);
     }
-    if (name != NULL) *name = header->tensors[index].name;
-    describe(batch, &header->tensors[index], tensor);
+    if (name != NULL) *name = sl_shm_tensor_at(header, index)->name;
+    describe(batch, sl_shm_tensor_at(header, index), tensor);
     return SL_OK;
 }
 

@@ -61,24 +61,24 @@ static bool become_busy(sl_client* client, sl_time deadline) {
     return mine;
 }
 
-static sl_status send_failed(const sl_client* client, int error) {
-    if (error == -ETIMEDOUT) return sl_fail(SL_TIMEOUT, 0, "%s does not read its messages", client->where);
-    return sl_fail(SL_E_DISCONNECTED, -error, "cannot send to %s", client->where);
+sl_status sl_client_begin(sl_client* client, sl_time deadline) {
+    if (become_busy(client, deadline)) {
+        ++client->request;
+        return SL_OK;
+    }
+    return sl_fail(SL_TIMEOUT, 0, "another request to %s is still under way", client->where);
 }
 
-sl_status sl_client_begin(sl_client* client, sl_message* head, size_t bytes, const void* body,
-                          size_t body_bytes, sl_time deadline) {
-    if (!become_busy(client, deadline)) {
-        return sl_fail(SL_TIMEOUT, 0, "another request to %s is still under way", client->where);
-    }
+sl_status sl_client_send(sl_client* client, sl_message* head, size_t bytes, const void* body,
+                         size_t body_bytes, int carried, sl_time deadline) {
     head->length = (uint32_t)(bytes + body_bytes);
     head->major = SL_SHM_MAJOR;
     head->minor = SL_SHM_MINOR;
-    head->request = ++client->request;
-    int error = sl_socket_send(client->socket, head, bytes, body, body_bytes, deadline);
+    head->request = client->request;
+    int error = sl_socket_send(client->socket, head, bytes, body, body_bytes, carried, deadline);
     if (error == 0) return SL_OK;
-    sl_client_end(client);
-    return send_failed(client, error);
+    if (error == -ETIMEDOUT) return sl_fail(SL_TIMEOUT, 0, "%s does not read its messages", client->where);
+    return sl_fail(SL_E_DISCONNECTED, -error, "cannot send to %s", client->where);
 }
 
 void sl_client_end(sl_client* client) {
@@ -96,10 +96,10 @@ static void close_late_stream(sl_client* client, uint64_t stream_id) {
                                       .type = SL_MSG_CLOSE,
                                       .request = 0},
                              .stream_id = stream_id};
-    (void)sl_socket_send(client->socket, &message, sizeof message, NULL, 0, sl_now());
+    (void)sl_socket_send(client->socket, &message, sizeof message, NULL, 0, -1, sl_now());
 }
 
-static sl_status fail_as_told(const sl_client* client, const sl_msg_error* error) {
+sl_status sl_client_fail_as_told(const sl_client* client, const sl_msg_error* error) {
     sl_status code = sl_is_error_code(error->status) ? (sl_status)error->status : SL_E_PROTOCOL;
     if (error->message[0] == '\0') {
         return sl_fail(code, error->os_errno, "%s says %s", client->where, sl_status_name(code));
@@ -118,7 +118,7 @@ sl_status sl_client_receive(sl_client* client, sl_reply* reply, sl_time deadline
         if (head->request == client->request) {
             if (head->type != SL_MSG_ERROR) return SL_OK;
             if (reply->fd >= 0) close(reply->fd);
-            return fail_as_told(client, &reply->body.error);
+            return sl_client_fail_as_told(client, &reply->body.error);
         }
         if (head->type == SL_MSG_OPEN_REPLY) close_late_stream(client, reply->body.open.stream_id);
         if (reply->fd >= 0) close(reply->fd);
@@ -128,9 +128,10 @@ sl_status sl_client_receive(sl_client* client, sl_reply* reply, sl_time deadline
 sl_status sl_client_call(sl_client* client, sl_message* head, size_t bytes, uint32_t wanted, sl_reply* reply,
                          sl_time deadline) {
     uint32_t type = head->type;
-    sl_status status = sl_client_begin(client, head, bytes, NULL, 0, deadline);
+    sl_status status = sl_client_begin(client, deadline);
     if (status != SL_OK) return status;
-    status = sl_client_receive(client, reply, deadline);
+    status = sl_client_send(client, head, bytes, NULL, 0, -1, deadline);
+    if (status == SL_OK) status = sl_client_receive(client, reply, deadline);
     sl_client_end(client);
     if (status != SL_OK) return status;
     if (reply->body.head.type == wanted) return SL_OK;
@@ -139,8 +140,8 @@ sl_status sl_client_call(sl_client* client, sl_message* head, size_t bytes, uint
                    reply->body.head.type);
 }
 
-sl_status sl_client_hello(sl_client* client, const char* program, sl_time deadline) {
-    sl_msg_hello hello = {.head = {.type = SL_MSG_HELLO}, .role = SL_ROLE_CLIENT};
+sl_status sl_client_hello(sl_client* client, const char* program, uint32_t role, sl_time deadline) {
+    sl_msg_hello hello = {.head = {.type = SL_MSG_HELLO}, .role = role};
     if (program == NULL) program = program_invocation_short_name;
     snprintf(hello.program, sizeof hello.program, "%s", program);
     sl_reply reply;

@@ -1,4 +1,5 @@
-/* sl_connect: where to look for a daemon, in the order that the header states.
+/* sl_connect: where to look for a daemon, in the order that the header states. Guests look there too, in a
+ * role of their own.
  *
  * A path that the caller or the environment names is the only one tried; the system daemon is used if it
  * answers; else private.c takes over. Any thread. */
@@ -30,14 +31,14 @@ static sl_status connect_failed(const char* path, int error) {
     }
 }
 
-static sl_status greet_path(int fd, const char* path, const char* program, sl_time deadline,
+static sl_status greet_path(int fd, const char* path, const char* program, uint32_t role, sl_time deadline,
                             sl_client** client) {
     char where[sizeof(*client)->where];
     snprintf(where, sizeof where, "the daemon at %s", path);
     sl_client* made = NULL;
     sl_status status = sl_client_new(fd, where, &made);
     if (status != SL_OK) return status;
-    status = sl_client_hello(made, program, deadline);
+    status = sl_client_hello(made, program, role, deadline);
     if (status != SL_OK) {
         sl_client_drop(made);
         return status;
@@ -66,10 +67,11 @@ static sl_status check_connect(const sl_connect_options* given, sl_connect_optio
     return SL_OK;
 }
 
-sl_status sl_connect(const sl_connect_options* given, sl_client** client) {
+sl_status sl_connect_as(uint32_t role, const sl_connect_options* given, sl_client** client) {
     sl_connect_options options;
     sl_status status = check_connect(given, &options, client);
     if (status != SL_OK) return status;
+    if (role == SL_ROLE_GUEST) options.flags |= SL_CONNECT_NO_SPAWN; /* a new daemon has no streams for it */
     sl_time deadline = sl_deadline(options.timeout_ms == 0 ? SL_CONNECT_TIMEOUT_MS : options.timeout_ms);
     if ((options.flags & SL_CONNECT_PRIVATE) == 0) {
         const char* path = options.socket != NULL ? options.socket : secure_getenv("SPEEDYLOADER_SOCKET");
@@ -77,8 +79,12 @@ sl_status sl_connect(const sl_connect_options* given, sl_client** client) {
         if (!named) path = SL_SYSTEM_SOCKET;
         int fd = -1;
         int error = sl_socket_connect(path, strlen(path) + 1, deadline, &fd);
-        if (error == 0) return greet_path(fd, path, options.program, deadline, client);
+        if (error == 0) return greet_path(fd, path, options.program, role, deadline, client);
         if (named) return connect_failed(path, error);
     }
-    return sl_private_connect(options.flags, options.program, deadline, client);
+    return sl_private_connect(options.flags, options.program, role, deadline, client);
+}
+
+sl_status sl_connect(const sl_connect_options* options, sl_client** client) {
+    return sl_connect_as(SL_ROLE_CLIENT, options, client);
 }

@@ -123,7 +123,8 @@ const char* sl_sample_kind_name(uint32_t kind) {
                                         "shape_mismatch",
                                         "pixel_budget",
                                         "byte_budget",
-                                        "poison"};
+                                        "poison",
+                                        "raised"};
     return kind < sizeof names / sizeof names[0] ? names[kind] : "unknown";
 }
 

@@ -77,6 +77,12 @@ struct sl_stream {
     uint64_t waiting_since; /* the daemon is told (return page); 0: not waiting */
 };
 
+/* PIPELINE as guests get it. */
+typedef struct sl_pipeline_packet {
+    sl_msg_pipeline head;
+    sl_shm_item_layout layout;
+} sl_pipeline_packet;
+
 /* What arrives on a socket: at most one descriptor with it (-1: none). Replies to clients are small. */
 typedef struct sl_reply {
     union {
@@ -87,6 +93,7 @@ typedef struct sl_reply {
         sl_msg_segment segment;
         sl_msg_stream stream;
         sl_msg_document document;
+        sl_pipeline_packet pipeline;
     } body;
     int fd;
 } sl_reply;
@@ -112,22 +119,31 @@ sl_status sl_check_owner(pid_t pid);
 
 /* socket.c: results are 0 or -errno */
 int sl_socket_connect(const char* name, size_t name_bytes, sl_time deadline, int* fd);
-int sl_socket_send(int fd, const void* head, size_t bytes, const void* body, size_t body_bytes,
+int sl_socket_send(int fd, const void* head, size_t bytes, const void* body, size_t body_bytes, int carried,
                    sl_time deadline);
 sl_status sl_socket_receive(int fd, sl_reply* reply, const char* where, sl_time deadline);
+bool sl_socket_readable(int fd); /* a message or the end of the connection is there */
 bool sl_socket_lost(int fd);
 
 /* client.c */
 sl_status sl_client_new(int fd, const char* where, sl_client** client);
-sl_status sl_client_hello(sl_client* client, const char* program, sl_time deadline);
+sl_status sl_client_hello(sl_client* client, const char* program, uint32_t role, sl_time deadline);
 sl_client* sl_client_hold(sl_client* client);
 void sl_client_drop(sl_client* client);
-sl_status sl_client_begin(sl_client* client, sl_message* head, size_t bytes, const void* body,
-                          size_t body_bytes, sl_time deadline);
+/* A conversation: begin waits for its turn, end gives it up. What is sent in between has one request number;
+ * send fills in the head. `carried` is a descriptor or -1. */
+sl_status sl_client_begin(sl_client* client, sl_time deadline);
+sl_status sl_client_send(sl_client* client, sl_message* head, size_t bytes, const void* body,
+                         size_t body_bytes, int carried, sl_time deadline);
 sl_status sl_client_receive(sl_client* client, sl_reply* reply, sl_time deadline);
 void sl_client_end(sl_client* client);
 sl_status sl_client_call(sl_client* client, sl_message* head, size_t bytes, uint32_t wanted, sl_reply* reply,
                          sl_time deadline);
+
+sl_status sl_client_fail_as_told(const sl_client* client, const sl_msg_error* error);
+
+/* connect.c */
+sl_status sl_connect_as(uint32_t role, const sl_connect_options* given, sl_client** client);
 
 /* document.c */
 /* *text has a zero byte behind it; length (may be NULL) is without that. */
@@ -135,11 +151,14 @@ sl_status sl_client_document(sl_client* client, sl_message* head, size_t bytes, 
                              uint64_t* length);
 
 /* private.c, spawn.c */
-sl_status sl_private_connect(uint32_t flags, const char* program, sl_time deadline, sl_client** client);
+sl_status sl_private_connect(uint32_t flags, const char* program, uint32_t role, sl_time deadline,
+                             sl_client** client);
 sl_status sl_spawn_daemon(int listen_fd, pid_t* child);
 int sl_spawn_reap(pid_t child, bool failed);
 
 /* mapping.c */
+/* A memfd of at least so many bytes that cannot be cut short, which would be a SIGBUS. */
+sl_status sl_check_file(int fd, uint64_t least, const char* what, uint64_t* bytes);
 /* Takes batches_fd and wake_fd over if it succeeds. */
 sl_status sl_mapping_new(int batches_fd, int returns_fd, int wake_fd, sl_mapping** map);
 void sl_mapping_hold(sl_mapping* map);
@@ -154,7 +173,14 @@ sl_status sl_writes_allow(sl_batch* batch);
 void sl_writes_begin(sl_batch* batch); /* a lease begins */
 sl_status sl_writes_end(sl_batch* batch);
 
+/* items.c */
+sl_status sl_items_check(const sl_items* given, sl_items* items);
+/* Between begin and end of a conversation, right before OPEN. */
+sl_status sl_items_send(sl_client* client, const sl_items* items, sl_time deadline);
+
 /* wait.c */
+/* Sleeps while *word is `seen`, or for `ns`; comes back earlier for nothing too. */
+void sl_futex_sleep(const uint32_t* word, uint32_t seen, sl_time ns);
 sl_status sl_stream_await(sl_stream* stream, sl_time deadline);
 void sl_wait_ended(sl_stream* stream);
 

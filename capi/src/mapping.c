@@ -15,7 +15,7 @@
 
 #include "internal.h"
 
-static sl_status check_file(int fd, uint64_t least, const char* what, uint64_t* bytes) {
+sl_status sl_check_file(int fd, uint64_t least, const char* what, uint64_t* bytes) {
     struct stat info;
     if (fstat(fd, &info) != 0) return sl_fail(SL_E_PROTOCOL, errno, "cannot examine the %s", what);
     if (info.st_size < 0 || (uint64_t)info.st_size < least) {
@@ -93,7 +93,7 @@ static const char* header_fault(const sl_shm_batch_header* header, uint64_t file
     uint32_t capacity = header->ring_capacity;
     if (capacity <= header->slot_count || (capacity & (capacity - 1)) != 0) return "ring capacity";
     if (header->batch_size == 0) return "batch size";
-    if (header->tensor_count == 0 || header->tensor_count > SL_SHM_MAX_TENSORS) return "tensor count";
+    if (header->tensor_count == 0 || header->tensor_count > SL_SHM_ALL_TENSORS) return "tensor count";
     if (header->ring_offset < SL_SHM_HEADER_BYTES || header->ring_offset % 64 != 0 ||
         !fits(header->ring_offset, capacity, sizeof(sl_shm_descriptor), end)) {
         return "ring offset";
@@ -109,7 +109,7 @@ static const char* header_fault(const sl_shm_batch_header* header, uint64_t file
         return "slots offset";
     }
     for (uint32_t i = 0; i < header->tensor_count; i++) {
-        const char* fault = tensor_fault(header, &header->tensors[i]);
+        const char* fault = tensor_fault(header, sl_shm_tensor_at(header, i));
         if (fault != NULL) return fault;
     }
     return position_fault(header);
@@ -151,9 +151,9 @@ static sl_mapping* new_mapping(const sl_shm_batch_header* header) {
 sl_status sl_mapping_new(int batches_fd, int returns_fd, int wake_fd, sl_mapping** map) {
     uint64_t bytes = 0;
     uint64_t return_bytes = 0;
-    sl_status status = check_file(batches_fd, SL_SHM_HEADER_BYTES, "batch segment", &bytes);
+    sl_status status = sl_check_file(batches_fd, SL_SHM_HEADER_BYTES, "batch segment", &bytes);
     if (status == SL_OK) {
-        status = check_file(returns_fd, sizeof(sl_shm_return_page), "return page", &return_bytes);
+        status = sl_check_file(returns_fd, sizeof(sl_shm_return_page), "return page", &return_bytes);
     }
     if (status != SL_OK) return status;
 

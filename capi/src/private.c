@@ -95,7 +95,7 @@ static sl_status start(const sl_place* place, pid_t* child) {
     return status;
 }
 
-static sl_status greet(int fd, const sl_place* place, const char* program, sl_time deadline,
+static sl_status greet(int fd, const sl_place* place, const char* program, uint32_t role, sl_time deadline,
                        sl_client** client) {
     sl_status status = check_peer(fd, place);
     if (status != SL_OK) {
@@ -105,7 +105,7 @@ static sl_status greet(int fd, const sl_place* place, const char* program, sl_ti
     sl_client* made = NULL;
     status = sl_client_new(fd, place->where, &made);
     if (status != SL_OK) return status;
-    status = sl_client_hello(made, program, deadline);
+    status = sl_client_hello(made, program, role, deadline);
     if (status != SL_OK) {
         sl_client_drop(made);
         return status;
@@ -138,7 +138,8 @@ static sl_status finish_start(pid_t child, sl_status status) {
     return status == SL_E_DISCONNECTED ? died_at_start(exit_status) : status;
 }
 
-sl_status sl_private_connect(uint32_t flags, const char* program, sl_time deadline, sl_client** client) {
+sl_status sl_private_connect(uint32_t flags, const char* program, uint32_t role, sl_time deadline,
+                             sl_client** client) {
     sl_place place;
     sl_status status = make_place(&place);
     pid_t child = 0;
@@ -146,7 +147,7 @@ sl_status sl_private_connect(uint32_t flags, const char* program, sl_time deadli
         int fd = -1;
         int error = sl_socket_connect(place.name, place.bytes, deadline, &fd);
         if (error == 0) {
-            status = greet(fd, &place, program, deadline, client);
+            status = greet(fd, &place, program, role, deadline, client);
             if (child > 0) return finish_start(child, status);
             if (status != SL_E_DISCONNECTED) return status;
             status = SL_OK; /* it was just leaving, after its last client: the name is free again */

@@ -45,10 +45,20 @@ int sl_socket_connect(const char* name, size_t name_bytes, sl_time deadline, int
     return 0;
 }
 
-int sl_socket_send(int fd, const void* head, size_t bytes, const void* body, size_t body_bytes,
+int sl_socket_send(int fd, const void* head, size_t bytes, const void* body, size_t body_bytes, int carried,
                    sl_time deadline) {
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {
+        .head = {.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
     struct iovec parts[2] = {{(void*)head, bytes}, {(void*)body, body_bytes}};
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = body_bytes > 0 ? 2 : 1};
+    if (carried >= 0) {
+        memcpy(CMSG_DATA(&control.head), &carried, sizeof carried);
+        message.msg_control = &control;
+        message.msg_controllen = sizeof control;
+    }
     for (;;) {
         if (sendmsg(fd, &message, MSG_NOSIGNAL) >= 0) return 0;
         if (errno == EINTR) continue;
@@ -78,7 +88,10 @@ static size_t least_length(uint32_t type) {
         case SL_MSG_SEGMENT:
             return sizeof(sl_msg_segment);
         case SL_MSG_CLOSE_REPLY:
+        case SL_MSG_FORGET:
             return sizeof(sl_msg_stream);
+        case SL_MSG_PIPELINE:
+            return sizeof(sl_pipeline_packet);
         case SL_MSG_DOCUMENT:
             return sizeof(sl_msg_document);
         default:
@@ -113,8 +126,11 @@ sl_status sl_socket_receive(int fd, sl_reply* reply, const char* where, sl_time 
     } control;
     struct iovec part = {&reply->body, sizeof reply->body};
     for (;;) {
-        struct msghdr message = {
-            .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+        /* Not sizeof control: its padding has room for a second descriptor, which nobody would close. */
+        struct msghdr message = {.msg_iov = &part,
+                                 .msg_iovlen = 1,
+                                 .msg_control = &control,
+                                 .msg_controllen = CMSG_LEN(sizeof(int))};
         memset(&reply->body, 0, sizeof reply->body);
         reply->fd = -1;
         ssize_t received = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
@@ -131,6 +147,11 @@ sl_status sl_socket_receive(int fd, sl_reply* reply, const char* where, sl_time 
         if (error == -ETIMEDOUT) return sl_fail(SL_TIMEOUT, 0, "%s has not answered in time", where);
         if (error != 0) return sl_fail(SL_E_IO, -error, "cannot wait for %s", where);
     }
+}
+
+bool sl_socket_readable(int fd) {
+    struct pollfd entry = {.fd = fd, .events = POLLIN};
+    return poll(&entry, 1, 0) > 0;
 }
 
 bool sl_socket_lost(int fd) {

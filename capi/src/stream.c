@@ -49,7 +49,7 @@ static sl_status send_open(sl_client* client, sl_msg_open* message, const char* 
     if (body == NULL) return sl_fail(SL_E_NO_MEMORY, ENOMEM, "no memory for a spec of %zu bytes", bytes);
     memcpy(body, spec, message->spec_bytes);
     if (message->state_bytes > 0) memcpy(body + message->spec_bytes, state, message->state_bytes);
-    sl_status status = sl_client_begin(client, &message->head, sizeof *message, body, bytes, deadline);
+    sl_status status = sl_client_send(client, &message->head, sizeof *message, body, bytes, -1, deadline);
     free(body);
     return status;
 }
@@ -60,7 +60,29 @@ static uint32_t open_flags(const sl_open_options* options) {
     return flags;
 }
 
-/* Sends OPEN and collects the answer; *stream_id is 0 unless the daemon has made a stream. */
+/* The answer to OPEN; *stream_id is 0 unless the daemon has made a stream. */
+static sl_status take_answer(sl_client* client, parts* all, uint64_t* stream_id, sl_time deadline) {
+    sl_status first_fault = SL_OK;
+    for (;;) {
+        sl_reply reply;
+        sl_status status = sl_client_receive(client, &reply, deadline);
+        if (status != SL_OK) return status;
+        if (reply.body.head.type == SL_MSG_SEGMENT) {
+            status = keep_part(client, &reply, all);
+            if (first_fault == SL_OK) first_fault = status;
+            continue;
+        }
+        if (reply.fd >= 0) close(reply.fd);
+        if (reply.body.head.type != SL_MSG_OPEN_REPLY) {
+            return sl_fail(SL_E_PROTOCOL, 0, "%s answered an opening with type %u", client->where,
+                           reply.body.head.type);
+        }
+        *stream_id = reply.body.open.stream_id;
+        return first_fault;
+    }
+}
+
+/* Sends OPEN, after the order of a stream of items, and collects the answer. */
 static sl_status ask(sl_client* client, const char* spec, size_t bytes, const sl_open_options* options,
                      parts* all, uint64_t* stream_id) {
     sl_time deadline = sl_deadline(options->timeout_ms == 0 ? SL_OPEN_TIMEOUT_MS : options->timeout_ms);
@@ -69,29 +91,13 @@ static sl_status ask(sl_client* client, const char* spec, size_t bytes, const sl
                            .flags = open_flags(options),
                            .spec_bytes = (uint32_t)bytes,
                            .state_bytes = state_bytes(options)};
-    sl_status status = send_open(client, &message, spec, options->state, deadline);
+    sl_status status = sl_client_begin(client, deadline);
     if (status != SL_OK) return status;
-    sl_status first_fault = SL_OK;
-    for (;;) {
-        sl_reply reply;
-        status = sl_client_receive(client, &reply, deadline);
-        if (status != SL_OK) break;
-        if (reply.body.head.type == SL_MSG_SEGMENT) {
-            status = keep_part(client, &reply, all);
-            if (first_fault == SL_OK) first_fault = status;
-            continue;
-        }
-        if (reply.fd >= 0) close(reply.fd);
-        if (reply.body.head.type == SL_MSG_OPEN_REPLY) {
-            *stream_id = reply.body.open.stream_id;
-        } else {
-            status = sl_fail(SL_E_PROTOCOL, 0, "%s answered an opening with type %u", client->where,
-                             reply.body.head.type);
-        }
-        break;
-    }
+    if (options->items != NULL) status = sl_items_send(client, options->items, deadline);
+    if (status == SL_OK) status = send_open(client, &message, spec, options->state, deadline);
+    if (status == SL_OK) status = take_answer(client, all, stream_id, deadline);
     sl_client_end(client);
-    return status != SL_OK ? status : first_fault;
+    return status;
 }
 
 static void tell_closed(sl_client* client, uint64_t stream_id) {
@@ -179,7 +185,12 @@ static sl_status check_open(const sl_client* client, const char* spec, size_t by
 sl_status sl_open(sl_client* client, const char* spec, size_t bytes, const sl_open_options* options,
                   sl_stream** stream) {
     sl_open_options checked;
+    sl_items items;
     sl_status status = check_open(client, spec, bytes, options, &checked, stream);
+    if (status == SL_OK && checked.items != NULL) {
+        status = sl_items_check(checked.items, &items);
+        checked.items = &items;
+    }
     if (status != SL_OK) return status;
     parts all = {{-1, -1, -1, -1}};
     uint64_t stream_id = 0;

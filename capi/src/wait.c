@@ -15,7 +15,7 @@
 
 enum { SL_SLICE_NS = 250000000 };
 
-static void sleep_on(const uint32_t* word, uint32_t seen, sl_time ns) {
+void sl_futex_sleep(const uint32_t* word, uint32_t seen, sl_time ns) {
     struct timespec length = {ns / 1000000000, ns % 1000000000};
     /* Not FUTEX_PRIVATE: the waker is another process. Works on a read-only map. Every reason to return is a
      * reason to look again, so the result is not needed. */
@@ -66,7 +66,7 @@ static sl_status sleep_until(sl_stream* stream, sl_time deadline) {
             status = give_up(stream);
             break;
         }
-        sleep_on(&live->published, stream->consumed, left < SL_SLICE_NS ? left : SL_SLICE_NS);
+        sl_futex_sleep(&live->published, stream->consumed, left < SL_SLICE_NS ? left : SL_SLICE_NS);
     }
     sl_shm_store_relaxed_u32(flag, 0);
     return status;

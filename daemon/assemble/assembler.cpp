@@ -24,12 +24,14 @@ void write_row(const RowJob& job) {
     static const char* delay = std::getenv("SPEEDYLOADER_TEST_ROW_DELAY_US");
     if (delay != nullptr) ::usleep(static_cast<useconds_t>(std::strtoul(delay, nullptr, 10)));
 #endif
-    if (job.sample != nullptr) {
+    if (job.copy.plan != nullptr) {
+        copy_row(job.sample, job.copy);
+    } else if (job.sample != nullptr) {
         collate_row(job.sample, *job.table, job.target);
     } else {
         std::memset(job.target.row, 0, row_bytes(job.target));
     }
-    *job.fields.label = job.label;
+    if (job.fields.label != nullptr) *job.fields.label = job.label;
     *job.fields.sample_id = job.info.sample_id;
     *job.fields.valid = static_cast<std::uint8_t>(job.info.valid);
     *job.fields.info = job.info;

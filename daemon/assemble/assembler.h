@@ -1,9 +1,10 @@
 // Assembler threads: finished samples become rows of batches.
 //
 // The conductor submits row jobs and takes back their tags and times; the threads in between are the only
-// writers of batch memory. They run the fused pass (collate.h) and fill in the row's label, id, validity and
-// info. They parse no foreign bytes. submit() and reap() belong to the conductor thread. Hand-overs are by
-// mutex (ROWS, both ways), so a reaped row is fully written and visible to whoever publishes it.
+// writers of batch memory. They run the fused pass (collate.h), or copy an item (copy_row.h), and fill in the
+// row's label, id, validity and info. They parse no foreign bytes. submit() and reap() belong to the
+// conductor thread. Hand-overs are by mutex (ROWS, both ways), so a reaped row is fully written and visible
+// to whoever publishes it.
 #pragma once
 
 #include <condition_variable>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "daemon/assemble/collate.h"
+#include "daemon/assemble/copy_row.h"
 #include "shm/error.h"
 #include "shm/fd.h"
 #include "shm/layout.h"
@@ -21,7 +23,7 @@ namespace sl {
 
 // Where a row's small fields go; `explain` pointers are null unless the spec asked for the draws.
 struct RowFields {
-    std::int64_t* label = nullptr;
+    std::int64_t* label = nullptr;  // null: items have none
     std::uint64_t* sample_id = nullptr;
     std::uint8_t* valid = nullptr;
     sl_shm_sample_info* info = nullptr;
@@ -31,9 +33,11 @@ struct RowFields {
 
 struct RowJob {
     std::uint64_t tag = 0;
-    const std::uint8_t* sample = nullptr;  // packed HWC; null: a row of zeros (placeholder)
+    const std::uint8_t* sample =
+        nullptr;  // packed HWC, or an item's slot; null: a row of zeros (placeholder)
     const NormalizeTable* table = nullptr;
     CollateTarget target;
+    CopyTarget copy;  // of an item, in place of table and target
     RowFields fields;
     std::int64_t label = 0;
     sl_shm_sample_info info{};

@@ -106,10 +106,26 @@ void Server::accept_one(UniqueFd socket) {
 void Server::end(std::uint64_t id) {
     auto found = sessions_.find(id);
     if (found == sessions_.end()) return;
-    loop_.remove(found->second->socket());
-    loop_.remove(found->second->pidfd());
+    auto guest = found->second->take_guest();
+    loop_.remove(guest ? guest->socket.get() : found->second->socket());
+    loop_.remove(guest ? guest->pidfd.get() : found->second->pidfd());
     sessions_.erase(found);
+    if (guest) take_in(std::move(*guest));
     leave_if_alone();
+}
+
+// A guest worker is no client: it keeps no private daemon from leaving.
+void Server::take_in(Guest guest) {
+    auto attached = conductor_.attach_guest(guest);
+    if (attached) return;
+    spdlog::warn("guest worker {} refused: {}", guest.pid, attached.error().message);
+    if (!guest.socket) return;
+    auto message = make_message<sl_msg_error>(SL_MSG_ERROR, guest.request);
+    message.status = static_cast<std::int32_t>(attached.error().status);
+    message.os_errno = attached.error().os_errno;
+    copy_text(message.message, attached.error().message);
+    // It hangs up right after; who cannot be told sees that.
+    static_cast<void>(send_struct(guest.socket.get(), message));
 }
 
 void Server::leave_if_alone() {

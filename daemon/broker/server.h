@@ -36,6 +36,7 @@ class Server {
     void accept_all();
     void accept_one(UniqueFd socket);
     void end(std::uint64_t id);
+    void take_in(Guest guest);
     void leave_if_alone();
     [[nodiscard]] std::string status() const;
 

@@ -5,16 +5,12 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <filesystem>
 #include <span>
-#include <system_error>
 
 namespace sl {
 
 namespace {
 
-// Streams a client may have, those that are being opened included.
-constexpr std::size_t kMaxStreams = 64;
 constexpr int kMessagesAtOnce = 16;
 
 std::string text_of(std::span<const char> field) {
@@ -36,6 +32,7 @@ Session::~Session() {
     alive_.reset();
     for (auto& [id, stream] : streams_)
         context_.conductor.close(stream);
+    context_.conductor.owner_gone(id_);
 }
 
 SessionStatus Session::status() const {
@@ -112,18 +109,21 @@ bool Session::on_readable() {
     return true;
 }
 
-bool Session::handle(const Packet& packet) {
+bool Session::handle(Packet& packet) {
     const sl_message& head = packet.head();
-    if (packet.fd) {
+    if (packet.fd && head.type != SL_MSG_ITEMS) {
         spdlog::warn("client {} detached: it sent a descriptor that nobody asked for", pid_);
         return false;
     }
     if (!greeted_ && head.type != SL_MSG_HELLO) {
         return reply_error(head.request, {Status::kProtocol, "the first message must be HELLO", 0});
     }
+    if (is_guest_) return on_guest(packet);
     switch (head.type) {
         case SL_MSG_HELLO:
             return on_hello(packet);
+        case SL_MSG_ITEMS:
+            return on_items(packet);
         case SL_MSG_OPEN:
             return on_open(packet);
         case SL_MSG_CLOSE:
@@ -152,9 +152,11 @@ bool Session::on_hello(const Packet& packet) {
                                    0});
         return false;
     }
-    if (hello->role != SL_ROLE_CLIENT) {
-        return reply_error(head.request, {Status::kUnsupported, "only clients can attach to this socket", 0});
+    if (hello->role != SL_ROLE_CLIENT && hello->role != SL_ROLE_GUEST) {
+        return reply_error(head.request,
+                           {Status::kUnsupported, "only clients and guest workers attach to this socket", 0});
     }
+    is_guest_ = hello->role == SL_ROLE_GUEST;
     program_ = text_of(hello->program);
     greeted_ = true;
     auto reply = make_message<sl_msg_hello_reply>(SL_MSG_HELLO_REPLY, head.request);
@@ -164,88 +166,22 @@ bool Session::on_hello(const Packet& packet) {
     return sent(send_struct(socket_.get(), reply));
 }
 
-// A relative path is meant from where the client stands, not from where the daemon was started.
-std::optional<std::string> Session::absolute_path(const std::string& path) const {
-    if (path.starts_with('/')) return std::nullopt;
-    std::error_code error;
-    auto folder = std::filesystem::read_symlink("/proc/" + std::to_string(pid_) + "/cwd", error);
-    if (error) return std::nullopt;
-    return (folder / path).lexically_normal().string();
-}
-
-bool Session::on_open(const Packet& packet) {
-    const auto* open = packet.as<sl_msg_open>();
-    std::uint32_t request = packet.head().request;
-    if (open == nullptr ||
-        std::uint64_t{open->spec_bytes} + open->state_bytes != packet.tail<sl_msg_open>().size()) {
-        return reply_error(request, {Status::kProtocol, "OPEN has a wrong length", 0});
+// The session is over either way: its owner hands the descriptors to the crew, or hangs up.
+bool Session::on_guest(const Packet& packet) {
+    const auto* message = packet.as<sl_msg_guest>();
+    const std::uint32_t request = packet.head().request;
+    if (packet.head().type != SL_MSG_GUEST || message == nullptr) {
+        reply_error(request, {Status::kProtocol, "a guest worker must say which crew it is of", 0});
+        return false;
     }
-    if (streams_.size() + opening_ >= kMaxStreams) {
-        return reply_error(
-            request,
-            {Status::kBudget, "a client may have at most " + std::to_string(kMaxStreams) + " streams", 0});
-    }
-    const auto* text = reinterpret_cast<const char*>(packet.tail<sl_msg_open>().data());
-    auto spec = parse_spec({text, open->spec_bytes});
-    if (!spec) return reply_error(request, spec.error());
-    Stream::Wish wish{.slots = open->slots, .resume = {}};
-    if ((open->flags & SL_OPEN_CHANGED_DATASET) != 0) wish.on_change = OnChange::kAllow;
-    if (open->state_bytes > 0) {
-        auto position = parse_position({text + open->spec_bytes, open->state_bytes});
-        if (!position) return reply_error(request, position.error());
-        wish.resume = *position;
-    }
-    if ((open->flags & SL_OPEN_SAMPLES) != 0) {
-        // Sample level: every sample a batch of its own, in the order they finish.
-        spec->batch.size = 1;
-        spec->order_policy = OrderPolicy::kReady;
-    }
-    for (FolderSpec& part : spec->parts) {
-        if (auto absolute = absolute_path(part.path)) part.path = *absolute;
-    }
-    // A scan may take long: the reply comes when it is done, if the session is still there.
-    ++opening_;
-    context_.scans.scan(*spec, alive_, [this, request, wish](ScanQueue::Found found) {
-        --opening_;
-        if (!start_stream(request, wish, std::move(found))) hang_up();
-    });
-    return true;
-}
-
-bool Session::start_stream(std::uint32_t request, const Stream::Wish& wish, ScanQueue::Found found) {
-    if (!found) return reply_error(request, found.error());
-    auto stream = context_.conductor.open(found->spec, std::move(found->dataset), wish);
-    if (!stream) return reply_error(request, stream.error());
-    if (auto attached = send_segments(request, **stream); !attached) {
-        context_.conductor.close(*stream);
-        return reply_error(request, attached.error());
-    }
-    streams_[(*stream)->id()] = *stream;
-    auto reply = make_message<sl_msg_open_reply>(SL_MSG_OPEN_REPLY, request);
-    reply.stream_id = (*stream)->id();
-    return sent(send_struct(socket_.get(), reply));
-}
-
-Result<void> Session::send_segments(std::uint32_t request, Stream& stream) {
-    const BatchRing& ring = stream.ring();
-    auto batches = ring.batches().read_only_fd();
-    if (!batches) return std::unexpected(batches.error());
-    struct {
-        std::uint32_t kind;
-        std::uint64_t bytes;
-        int fd;
-    } const segments[] = {{SL_SEGMENT_BATCHES, ring.batches().size(), batches->get()},
-                          {SL_SEGMENT_RETURNS, ring.returns().size(), ring.returns().writable_fd()},
-                          {SL_SEGMENT_WAKE, 0, ring.wake_fd()},
-                          {SL_SEGMENT_EVENT, 0, ring.event_fd()}};
-    for (const auto& segment : segments) {
-        auto message = make_message<sl_msg_segment>(SL_MSG_SEGMENT, request);
-        message.stream_id = stream.id();
-        message.kind = segment.kind;
-        message.bytes = segment.bytes;
-        if (auto sent = send_struct(socket_.get(), message, {}, segment.fd); !sent) return sent;
-    }
-    return {};
+    guest_ = Guest{.crew = message->crew,
+                   .workers = message->workers,
+                   .request = request,
+                   .pid = pid_,
+                   .uid = uid_,
+                   .socket = std::move(socket_),
+                   .pidfd = std::move(pidfd_)};
+    return false;
 }
 
 bool Session::on_close(const Packet& packet) {

@@ -3,7 +3,8 @@
 // Owned by the server, on the conductor's thread. Everything it reads from the client is copied, then
 // checked; a client that breaks the protocol is detached with a reason, and only it. The session ends with
 // the socket (an orderly detach) or with the process (its pidfd, so that a forked child that keeps the socket
-// does not keep a dead parent's leases); either way its streams end with it.
+// does not keep a dead parent's leases); either way its streams end with it. A session whose peer turns out
+// to be a guest worker ends too, and hands its socket over to the worker's crew.
 #pragma once
 
 #include <sys/types.h>
@@ -16,6 +17,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/broker/scan_queue.h"
@@ -41,6 +43,8 @@ class Session {
     // Handles the messages that wait, a few at most so that others get their turn (the socket stays
     // readable); false once the session is over.
     bool on_readable();
+    // Of a session that is over: the guest worker that its peer wants to be, with the session's descriptors.
+    std::optional<Guest> take_guest() { return std::exchange(guest_, std::nullopt); }
 
     [[nodiscard]] int socket() const { return socket_.get(); }
     [[nodiscard]] int pidfd() const { return pidfd_.get(); }
@@ -48,9 +52,13 @@ class Session {
     [[nodiscard]] SessionStatus status() const;
 
   private:
-    bool handle(const Packet& packet);
+    bool handle(Packet& packet);
     bool on_hello(const Packet& packet);
+    bool on_guest(const Packet& packet);
+    bool on_items(Packet& packet);
     bool on_open(const Packet& packet);
+    bool open_items(std::uint32_t request, const Stream::Wish& wish, const Spec& spec,
+                    Result<std::shared_ptr<const ItemOrder>> order);
     [[nodiscard]] std::optional<std::string> absolute_path(const std::string& path) const;
     bool on_close(const Packet& packet);
     bool on_report(const Packet& packet);
@@ -71,7 +79,11 @@ class Session {
     uid_t uid_;
     std::string program_;
     bool greeted_ = false;
+    bool is_guest_ = false;  // by its HELLO
+    std::optional<Guest> guest_;
     std::map<std::uint64_t, Stream*> streams_;
+    // An ITEMS message's, for the OPEN that must follow.
+    std::optional<Result<std::shared_ptr<const ItemOrder>>> order_;
     std::size_t opening_ = 0;  // scans that were asked for and have not answered
     std::unique_ptr<Packet> packet_;
     // Answers that come later hold a weak pointer to it: it ends with the session.

@@ -74,6 +74,13 @@ void Trace::record_decode(sl_shm_trace_event event, std::uint64_t said_begin, st
     record(event);
 }
 
+void Trace::record_guest(sl_shm_trace_event event, std::uint64_t said_begin, std::uint64_t said_end) {
+    event.begin_ns = std::clamp(said_begin, event.begin_ns, event.end_ns);
+    event.end_ns = std::clamp(said_end, event.begin_ns, event.end_ns);
+    event.track = static_cast<std::uint16_t>(event.track + workers_);
+    add(event);
+}
+
 void Trace::reads_under_way(bool any) {
     if (any == (reading_since_ != 0)) return;
     if (any) {

@@ -43,6 +43,9 @@ class Trace {
     // The same for a decode whose begin and end are a worker's word: they are moved to lie within
     // [event.begin_ns, event.end_ns], which the conductor knows, and behind the worker's last one.
     void record_decode(sl_shm_trace_event event, std::uint64_t said_begin, std::uint64_t said_end);
+    // The same for one of a guest worker's: a track behind the workers', and no part of the stage's totals,
+    // for its server is not the daemon's.
+    void record_guest(sl_shm_trace_event event, std::uint64_t said_begin, std::uint64_t said_end);
     // Whether opens or reads are under way now; told whenever that may have changed.
     void reads_under_way(bool any);
 

@@ -2,7 +2,6 @@
 #include "daemon/plan/position.h"
 
 #include <array>
-#include <charconv>
 
 #include "daemon/plan/random.h"
 #include "daemon/plan/spec_reader.h"
@@ -12,7 +11,6 @@ namespace sl {
 namespace {
 
 constexpr std::uint64_t kFormat = 1;
-constexpr std::size_t kHexDigits = 16;
 constexpr std::uint64_t kMaxGlobalBatch = std::uint64_t{kMaxBatchSize} * kMaxWorldSize;
 // Steps are counted from epoch 0; beyond, a stream could come to the end of 64 bits.
 constexpr std::uint64_t kMaxStep = 1ULL << 63;
@@ -20,13 +18,6 @@ constexpr std::uint64_t kMaxStep = 1ULL << 63;
 constexpr std::array<std::string_view, 10> kKeys{
     "speedyloader_state", "dataset", "samples", "seed", "shuffle", "order",
     "global_batch",       "last",    "epoch",   "batch"};
-
-std::string hex(std::uint64_t value) {
-    std::array<char, kHexDigits> digits{};
-    auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value, 16).ptr;
-    std::string text(digits.data(), end);
-    return std::string(kHexDigits - text.size(), '0') + text;
-}
 
 // First of all: a later format may have other keys, and then its number is what matters.
 void check_format(const Json& document, Problem& problem) {
@@ -38,19 +29,6 @@ void check_format(const Json& document, Problem& problem) {
         problem.report("state.speedyloader_state is " + describe(*found) +
                        ", allowed: " + std::to_string(kFormat) + ", the format that this daemon reads");
     }
-}
-
-std::uint64_t read_fingerprint(Section& section) {
-    const Json* value = section.find("dataset");
-    if (value == nullptr) return 0;
-    if (value->is_string()) {
-        const auto& text = value->get_ref<const std::string&>();
-        std::uint64_t number = 0;
-        const auto read = std::from_chars(text.data(), text.data() + text.size(), number, 16);
-        if (read.ec == std::errc() && hex(number) == text) return number;
-    }
-    section.report("dataset", *value, "16 hexadecimal digits, small letters");
-    return 0;
 }
 
 // The differences of two plans, each with both values.
@@ -130,7 +108,7 @@ Result<SavedPosition> parse_position(std::string_view json) {
     Section section(&*document, "state", kKeys, problem);
     section.require(kKeys);
     SavedPosition saved;
-    saved.dataset = read_fingerprint(section);
+    saved.dataset = section.hex_digits("dataset");
     saved.samples = section.whole("samples", 1, 1, kMaxSamples);
     saved.seed = section.whole("seed", 0, 0, UINT64_MAX);
     saved.shuffle = section.flag("shuffle", true);

@@ -3,7 +3,7 @@
 // Called by the broker when a client opens a stream, and by tools that check a spec. Pure functions, any
 // thread. Parsing is strict: an unknown key, a wrong type or a value out of range is an error that names the
 // key with its path, the value, and what is allowed. Nothing throws; whatever a client sends, the answer is a
-// Spec or one sentence. The keys and their defaults are listed in docs (interface section 2).
+// Spec or one sentence. The keys and their defaults are listed in docs/spec.md.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,14 @@
 #include <vector>
 
 #include "daemon/plan/batches.h"
+#include "daemon/plan/items.h"
 #include "daemon/plan/pipeline.h"
 #include "daemon/plan/subset.h"
 #include "shm/error.h"
 
 namespace sl {
 
-enum class DatasetKind : std::uint32_t { kImageFolder = 0, kMix = 1 };
+enum class DatasetKind : std::uint32_t { kImageFolder = 0, kMix = 1, kItems = 2 };
 enum class OrderPolicy : std::uint32_t { kStrict = 0, kReady = 1 };
 enum class ErrorPolicy : std::uint32_t { kRefill = 0, kPlaceholder = 1, kFail = 2 };
 enum class Share : std::uint32_t { kAuto = 0, kPrivate = 1 };
@@ -32,8 +33,9 @@ struct FolderSpec {
 
 struct Spec {
     DatasetKind kind = DatasetKind::kImageFolder;
-    std::vector<FolderSpec> parts = std::vector<FolderSpec>(1);  // of a mix; else the one folder
+    std::vector<FolderSpec> parts = std::vector<FolderSpec>(1);  // of a mix; the one folder; of items none
     std::vector<double> weights;                                 // of a mix: one a part, or none
+    ItemsSpec items;                                             // of kind items
 
     // Includes `profile` and `dataset.max_pixels`. With no op that sets a size, height and width are 0, and
     // the daemon sets them to its first picture's (see draws.h, has_fixed_size).
@@ -67,7 +69,7 @@ Result<Spec> parse_spec(std::string_view json);
 // equal if and only if their documents are. parse_spec(to_json(s)) == s.
 std::string to_json(const Spec& spec);
 
-// What people call the dataset: its folder, or those of its parts.
+// What people call the dataset: its folder, those of its parts, or the items' own name.
 std::string dataset_name(const Spec& spec);
 
 }  // namespace sl

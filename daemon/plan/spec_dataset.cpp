@@ -5,6 +5,7 @@
 #include <array>
 
 #include "daemon/plan/mix.h"
+#include "daemon/plan/spec_items.h"
 
 namespace sl {
 namespace {
@@ -85,12 +86,6 @@ void read_folder(Section& section, FolderSpec& folder, Problem& problem) {
     folder.subset = read_subset(section.find("subset"), section.path_of("subset"), problem);
 }
 
-bool is_mix(const Json& dataset) {
-    if (!dataset.is_object()) return false;
-    const auto kind = dataset.find("kind");
-    return kind != dataset.end() && *kind == name_of(kDatasetKinds, DatasetKind::kMix);
-}
-
 void read_parts(Section& dataset, Spec& spec, Problem& problem) {
     static constexpr std::array<std::string_view, 3> kKeys{"kind", "path", "subset"};
     static constexpr Named<DatasetKind> kKinds[] = {kDatasetKinds[0]};
@@ -104,7 +99,7 @@ void read_parts(Section& dataset, Spec& spec, Problem& problem) {
     spec.parts.clear();
     for (const Json& part : *parts) {
         const std::string path = dataset.path_of("parts[" + std::to_string(spec.parts.size()) + "]");
-        if (is_mix(part))
+        if (is_kind(&part, DatasetKind::kMix))
             problem.report(path + ".kind is \"mix\", allowed: image_folder, no mix within a mix");
         Section section(&part, path, kKeys, problem);
         read_kind(section, kKinds, problem);
@@ -128,11 +123,18 @@ void read_weights(Section& dataset, Spec& spec) {
 
 }  // namespace
 
+bool is_kind(const Json* dataset, DatasetKind kind) {
+    if (dataset == nullptr || !dataset->is_object()) return false;
+    const auto found = dataset->find("kind");
+    return found != dataset->end() && *found == name_of(kDatasetKinds, kind);
+}
+
 void read_dataset(const Json* value, Spec& spec, Problem& problem) {
     static constexpr std::array<std::string_view, 4> kFolderKeys{"kind", "path", "max_pixels", "subset"};
     static constexpr std::array<std::string_view, 4> kMixKeys{"kind", "parts", "weights", "max_pixels"};
     if (value == nullptr) return problem.report("dataset is missing");
-    const bool mix = is_mix(*value);
+    if (is_kind(value, DatasetKind::kItems)) return read_items(*value, spec, problem);
+    const bool mix = is_kind(value, DatasetKind::kMix);
     if (mix && value->contains("subset")) {
         problem.report(
             "dataset.subset is no key of a mix: say of each part what is wanted of it, as in "

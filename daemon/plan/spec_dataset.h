@@ -7,7 +7,11 @@
 
 namespace sl {
 
-// Fills kind, parts, weights and max_pixels; `value` null (no key) is an error.
+// Whether the dataset says that it is of this kind.
+bool is_kind(const Json* dataset, DatasetKind kind);
+
+// Fills kind, parts, weights and max_pixels, of kind items what read_items() says; `value` null (no key) is
+// an error.
 void read_dataset(const Json* value, Spec& spec, Problem& problem);
 
 }  // namespace sl

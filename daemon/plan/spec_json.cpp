@@ -103,9 +103,39 @@ Json dataset_json(const Spec& spec) {
     return out;
 }
 
+void add_pictures(Json& out, const Spec& spec) {
+    out["pipeline"] = Json::array();
+    for (std::uint32_t i = 0; i < spec.pipeline.op_count; ++i) {
+        out["pipeline"].push_back(op_json(spec.pipeline.ops[i], spec.pipeline));
+    }
+    out["output"]["dtype"] = word(name_of(kOutputDtypes, spec.dtype));
+    out["output"]["layout"] = word(name_of(kLayouts, spec.layout));
+}
+
+void add_items(Json& out, const ItemsSpec& items) {
+    out["dataset"]["kind"] = word(name_of(kDatasetKinds, DatasetKind::kItems));
+    out["dataset"]["count"] = items.count;
+    out["dataset"]["name"] = items.name;
+    out["dataset"]["crew"] = hex(items.crew);
+    out["dataset"]["epoch"] = items.epoch;
+    out["rows"] = Json::array();
+    for (const RowField& field : items.rows) {
+        Json row;
+        row["name"] = field.name;
+        row["dtype"] = items.opaque ? Json("bytes") : word(name_of(kRowDtypes, field.dtype));
+        if (items.opaque) {
+            row["capacity"] = field.shape.front();
+        } else {
+            row["shape"] = field.shape;
+        }
+        out["rows"].push_back(std::move(row));
+    }
+}
+
 }  // namespace
 
 std::string dataset_name(const Spec& spec) {
+    if (spec.kind == DatasetKind::kItems) return spec.items.name;
     std::string name;
     for (const FolderSpec& part : spec.parts)
         name += (name.empty() ? "" : " + ") + part.path;
@@ -113,29 +143,32 @@ std::string dataset_name(const Spec& spec) {
 }
 
 std::string to_json(const Spec& spec) {
+    const bool items = spec.kind == DatasetKind::kItems;
     Json out;
-    out["dataset"] = dataset_json(spec);
-    out["pipeline"] = Json::array();
-    for (std::uint32_t i = 0; i < spec.pipeline.op_count; ++i) {
-        out["pipeline"].push_back(op_json(spec.pipeline.ops[i], spec.pipeline));
+    if (items) {
+        add_items(out, spec.items);
+    } else {
+        out["dataset"] = dataset_json(spec);
+        add_pictures(out, spec);
     }
-    out["output"]["dtype"] = word(name_of(kOutputDtypes, spec.dtype));
-    out["output"]["layout"] = word(name_of(kLayouts, spec.layout));
     out["batch"]["size"] = spec.batch.size;
     out["batch"]["last"] = word(name_of(kLastBatches, spec.batch.last));
     out["order"]["shuffle"] = spec.shuffle;
     out["order"]["seed"] = spec.seed;
     out["order"]["policy"] = word(name_of(kOrderPolicies, spec.order_policy));
-    out["shard"]["rank"] = spec.batch.rank;
-    out["shard"]["world_size"] = spec.batch.world_size;
-    out["shard"]["uneven"] = word(name_of(kUnevens, spec.batch.uneven));
+    if (!items) {
+        out["shard"]["rank"] = spec.batch.rank;
+        out["shard"]["world_size"] = spec.batch.world_size;
+        out["shard"]["uneven"] = word(name_of(kUnevens, spec.batch.uneven));
+    }
     out["errors"]["policy"] = word(name_of(kErrorPolicies, spec.error_policy));
     out["errors"]["max_failures"] = spec.max_failures;
     out["errors"]["max_rate"] = spec.max_rate;
+    if (items) out["errors"]["timeout_s"] = spec.items.timeout_s;
     out["epochs"] = spec.epochs;
-    out["profile"] = word(name_of(kProfiles, spec.pipeline.profile));
+    if (!items) out["profile"] = word(name_of(kProfiles, spec.pipeline.profile));
     out["share"] = word(name_of(kShares, spec.share));
-    out["explain"] = spec.explain;
+    if (!items) out["explain"] = spec.explain;
     // A path that is not UTF-8 cannot come out of parse_spec; one set by hand must not throw here.
     return out.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -2,6 +2,7 @@
 #include "daemon/plan/spec_reader.h"
 
 #include <algorithm>
+#include <charconv>
 #include <set>
 #include <vector>
 
@@ -82,6 +83,14 @@ std::string join(std::span<const std::string_view> words) {
     return out;
 }
 
+std::string hex(std::uint64_t value) {
+    constexpr std::size_t kDigits = 16;
+    std::array<char, kDigits> digits{};
+    const char* end = std::to_chars(digits.data(), digits.data() + digits.size(), value, 16).ptr;
+    const std::string_view text(digits.data(), end);
+    return std::string(kDigits - text.size(), '0').append(text);
+}
+
 Section::Section(const Json* value, std::string path, std::span<const std::string_view> known,
                  Problem& problem)
     : path_(std::move(path)), problem_(problem) {
@@ -149,6 +158,22 @@ bool Section::flag(std::string_view key, bool fallback) {
     if (value->is_boolean()) return value->get<bool>();
     report(key, *value, "true or false");
     return fallback;
+}
+
+std::uint64_t Section::hex_digits(std::string_view key) {
+    const Json* value = find(key);
+    if (value == nullptr) {
+        problem_.report(path_of(key) + " is missing");
+        return 0;
+    }
+    if (value->is_string()) {
+        const auto& text = value->get_ref<const std::string&>();
+        std::uint64_t number = 0;
+        const auto read = std::from_chars(text.data(), text.data() + text.size(), number, 16);
+        if (read.ec == std::errc() && hex(number) == text) return number;
+    }
+    report(key, *value, "16 hexadecimal digits, small letters");
+    return 0;
 }
 
 std::string Section::text(std::string_view key) {

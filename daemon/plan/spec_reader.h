@@ -57,6 +57,7 @@ class Section {
     std::uint64_t whole(std::string_view key, std::uint64_t fallback, std::uint64_t low, std::uint64_t high);
     double number(std::string_view key, double fallback, double low, double high);
     bool flag(std::string_view key, bool fallback);
+    std::uint64_t hex_digits(std::string_view key);        // required, as hex() writes them
     void require(std::span<const std::string_view> keys);  // each must be there
     std::string text(std::string_view key);                // required, not empty
     Size size(OneNumber one);                              // key "size", required

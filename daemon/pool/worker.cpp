@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <span>
 #include <utility>
 
 #include "shm/wake.h"
@@ -62,18 +61,7 @@ Result<Worker> Worker::start(const std::string& program) {
         if (!moved) return std::unexpected(os_error(Status::kInternal, "fcntl F_DUPFD_CLOEXEC", errno));
         theirs = std::move(moved);
     }
-    auto wake = make_event_fd();
-    if (!wake) return std::unexpected(wake.error());
-    worker.wake_ = std::move(*wake);
-    auto channel = Segment::create("speedyloader-worker", sizeof(sl_shm_worker_channel));
-    if (!channel) return std::unexpected(channel.error());
-    if (auto sealed = channel->seal_size(); !sealed) return std::unexpected(sealed.error());
-    worker.channel_ = std::move(*channel);
-    auto* shared = worker.channel();
-    worker.jobs_ = JobProducer(shared->jobs, &shared->job_tail, &shared->job_head);
-    worker.completions_ =
-        CompletionConsumer(shared->completions, &shared->completion_tail, &shared->completion_head);
-
+    if (auto made = worker.make_channel(); !made) return std::unexpected(made.error());
     auto pid = spawn(program, theirs.get());
     if (!pid) return std::unexpected(pid.error());
     worker.pid_ = *pid;
@@ -86,21 +74,54 @@ Result<Worker> Worker::start(const std::string& program) {
     return worker;
 }
 
+Result<Worker> Worker::adopt(UniqueFd& socket, UniqueFd& pidfd, pid_t pid) {
+    Worker worker;
+    if (auto made = worker.make_channel(); !made) return std::unexpected(made.error());
+    worker.pid_ = pid;
+    worker.socket_ = std::move(socket);
+    worker.pidfd_ = std::move(pidfd);
+    return worker;
+}
+
+Result<void> Worker::make_channel() {
+    auto wake = make_event_fd();
+    if (!wake) return std::unexpected(wake.error());
+    wake_ = std::move(*wake);
+    auto created = Segment::create("speedyloader-worker", sizeof(sl_shm_worker_channel));
+    if (!created) return std::unexpected(created.error());
+    if (auto sealed = created->seal_size(); !sealed) return sealed;
+    channel_ = std::move(*created);
+    auto* shared = channel();
+    jobs_ = JobProducer(shared->jobs, &shared->job_tail, &shared->job_head);
+    completions_ =
+        CompletionConsumer(shared->completions, &shared->completion_tail, &shared->completion_head);
+    return {};
+}
+
 Result<void> Worker::greet(std::uint32_t request, std::uint64_t boot_id, const Segment& input) {
     auto hello = make_message<sl_msg_hello_reply>(SL_MSG_HELLO_REPLY, request);
     hello.boot_id = boot_id;
     hello.daemon_pid = ::getpid();
     if (auto sent = send_struct(socket_.get(), hello); !sent) return sent;
-    auto input_fd = input.read_only_fd();
-    if (!input_fd) return std::unexpected(input_fd.error());
+    return equip(request, &input);
+}
+
+Result<void> Worker::equip(std::uint32_t request, const Segment* input) {
+    UniqueFd input_fd;
+    if (input != nullptr) {
+        auto opened = input->read_only_fd();
+        if (!opened) return std::unexpected(opened.error());
+        input_fd = std::move(*opened);
+    }
     struct {
         std::uint32_t kind;
         std::uint64_t bytes;
         int fd;
     } const segments[] = {{SL_SEGMENT_CHANNEL, channel_.size(), channel_.writable_fd()},
                           {SL_SEGMENT_WAKE, 0, wake_.get()},
-                          {SL_SEGMENT_INPUT, input.size(), input_fd->get()}};
+                          {SL_SEGMENT_INPUT, input != nullptr ? input->size() : 0, input_fd.get()}};
     for (const auto& segment : segments) {
+        if (segment.fd < 0) continue;
         auto message = make_message<sl_msg_segment>(SL_MSG_SEGMENT, request);
         message.kind = segment.kind;
         message.bytes = segment.bytes;
@@ -110,18 +131,18 @@ Result<void> Worker::greet(std::uint32_t request, std::uint64_t boot_id, const S
     return {};
 }
 
-Result<void> Worker::announce(std::uint64_t stream, const Pipeline& pipeline, const Segment& samples) {
+Result<void> Worker::announce(std::uint64_t stream, std::span<const std::byte> about,
+                              const Segment& samples) {
     auto message = make_message<sl_msg_pipeline>(SL_MSG_PIPELINE, 0);
     message.stream_id = stream;
-    message.pipeline_bytes = sizeof pipeline;
-    auto bytes = std::as_bytes(std::span(&pipeline, 1));
-    if (auto sent = send_struct(socket_.get(), message, bytes); !sent) return sent;
+    message.pipeline_bytes = static_cast<std::uint32_t>(about.size());
+    if (auto sent = send_struct(socket_.get(), message, about); !sent) return sent;
     auto segment = make_message<sl_msg_segment>(SL_MSG_SEGMENT, 0);
     segment.stream_id = stream;
     segment.kind = SL_SEGMENT_SAMPLES;
     segment.bytes = samples.size();
     auto sent = send_struct(socket_.get(), segment, {}, samples.writable_fd());
-    told();  // the pipeline alone does no harm: the next announcement replaces it
+    told();  // the first message alone does no harm: the next announcement replaces it
     return sent;
 }
 

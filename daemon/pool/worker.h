@@ -1,5 +1,6 @@
 // One worker process, as the daemon sees it: its process, its socket, its channel, the jobs it holds.
 //
+// The daemon has started it, or it is a guest: a process of a client's that attached by itself.
 // Owned by the worker pool, on the conductor thread. The process decodes foreign bytes and may die or lie at
 // any moment: everything that comes back is copied once and checked, and a worker that garbles its rings is
 // killed like one that crashed.
@@ -10,9 +11,9 @@
 #include <cstdint>
 #include <deque>
 #include <set>
+#include <span>
 #include <string>
 
-#include "daemon/plan/pipeline.h"
 #include "shm/segment.h"
 #include "shm/socket.h"
 #include "shm/spsc.h"
@@ -23,15 +24,19 @@ class Worker {
   public:
     // Starts `program` with its socket as descriptor 3.
     static Result<Worker> start(const std::string& program);
+    // A process that attached by itself; takes the descriptors unless it fails.
+    static Result<Worker> adopt(UniqueFd& socket, UniqueFd& pidfd, pid_t pid);
 
     Worker(Worker&&) = default;
     Worker& operator=(Worker&&) = default;
 
-    // Answers its HELLO: sends channel, wake-up and input segment.
+    // Answers its HELLO and equips it.
     Result<void> greet(std::uint32_t request, std::uint64_t boot_id, const Segment& input);
-    // Announces a stream; the worker answers MAPPED when it can take the stream's jobs. An error (its socket
-    // is full) changes nothing: announce it again later.
-    Result<void> announce(std::uint64_t stream, const Pipeline& pipeline, const Segment& samples);
+    // Sends channel, wake-up and input segment; a guest has no input.
+    Result<void> equip(std::uint32_t request, const Segment* input);
+    // Announces a stream, with what the worker must know of it; it answers MAPPED when it can take the
+    // stream's jobs. An error (its socket is full) changes nothing: announce it again later.
+    Result<void> announce(std::uint64_t stream, std::span<const std::byte> about, const Segment& samples);
     // Tells it to unmap a stream that has been announced; an error as above.
     Result<void> forget(std::uint64_t stream);
 
@@ -48,7 +53,7 @@ class Worker {
     void set_sleeping(std::uint32_t how);
 
     void kill();
-    // Kills it and takes its exit status; for a worker whose end nobody is going to notice.
+    // Kills it and takes its exit status; for one that was started and whose end nobody is going to notice.
     void end();
     [[nodiscard]] pid_t pid() const { return pid_; }
     [[nodiscard]] int pidfd() const { return pidfd_.get(); }
@@ -61,6 +66,7 @@ class Worker {
 
   private:
     Worker() = default;
+    Result<void> make_channel();
     void call();
     void told();
     [[nodiscard]] sl_shm_worker_channel* channel() const {

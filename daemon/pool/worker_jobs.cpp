@@ -10,6 +10,8 @@ namespace sl {
 
 namespace {
 
+using std::chrono::milliseconds;
+
 constexpr std::size_t kNobody = ~std::size_t{0};
 // One running, one at hand so that the worker need not sleep between.
 constexpr std::size_t kJobsPerWorker = 2;
@@ -28,6 +30,7 @@ void WorkerPool::on_message(std::size_t index) {
         case Received::kNothing:
             return;
         case Received::kClosed:
+            if (takes_guests_) return on_guest_gone(index);
             loop_.remove(entry.worker->socket());  // its pidfd tells the rest
             return;
         case Received::kMalformed:
@@ -43,10 +46,14 @@ void WorkerPool::on_message(std::size_t index) {
 }
 
 void WorkerPool::on_hello(Entry& entry) {
-    if (auto greeted = entry.worker->greet(packet_->head().request, boot_id_, input_); !greeted) {
+    if (auto greeted = entry.worker->greet(packet_->head().request, boot_id_, *input_); !greeted) {
         return kill(entry, "cannot be greeted (" + greeted.error().message + ")");
     }
     trouble_.reset();
+    welcome(entry);
+}
+
+void WorkerPool::welcome(Entry& entry) {
     entry.ticks = 0;
     for (const auto& [stream, about] : streams_)
         entry.to_announce.push_back(stream);
@@ -68,8 +75,10 @@ void WorkerPool::on_mapped(Entry& entry, std::uint64_t stream) {
     send_news(entry);
 }
 
-void WorkerPool::add_stream(std::uint64_t stream, const Pipeline& pipeline, const Segment* samples) {
-    streams_[stream] = {pipeline, samples};
+void WorkerPool::add_stream(std::uint64_t stream, std::span<const std::byte> about, const Segment* samples,
+                            std::chrono::milliseconds limit) {
+    streams_[stream] = {{about.begin(), about.end()}, samples, limit};
+    set_tick();
     for (Entry& entry : entries_) {
         if (!entry.worker || !entry.worker->greeted()) continue;
         entry.to_announce.push_back(stream);
@@ -79,6 +88,7 @@ void WorkerPool::add_stream(std::uint64_t stream, const Pipeline& pipeline, cons
 
 void WorkerPool::remove_stream(std::uint64_t stream) {
     streams_.erase(stream);
+    set_tick();
     for (Entry& entry : entries_) {
         if (!entry.worker || !entry.worker->greeted()) continue;
         if (std::erase(entry.to_announce, stream) != 0) continue;  // it has never heard of it
@@ -96,7 +106,7 @@ void WorkerPool::send_news(Entry& entry) {
     while (!entry.to_announce.empty() && entry.announced.size() < kMaxUnanswered) {
         std::uint64_t stream = entry.to_announce.front();
         const StreamEntry& about = streams_.at(stream);
-        if (!entry.worker->announce(stream, about.pipeline, *about.samples)) return;
+        if (!entry.worker->announce(stream, about.about, *about.samples)) return;
         entry.to_announce.pop_front();
         entry.announced.insert(stream);
     }
@@ -164,6 +174,8 @@ void WorkerPool::give(const sl_shm_job& job, Lane lane) {
     Entry& entry = entries_[least_loaded(job.stream_id)];
     if (entry.lanes.empty()) entry.ticks = 0;
     entry.lanes[job.tag] = lane;
+    const milliseconds limit = streams_.at(job.stream_id).limit;
+    if (limit.count() > 0) entry.limits[job.tag] = static_cast<std::uint32_t>(limit / tick_length_) + 1;
     if (entry.worker->can_take(job.stream_id)) return entry.worker->push(job);
     entry.waiting.push_back(job);
     // What is needed now is announced before what may be needed some time.
@@ -179,6 +191,7 @@ bool WorkerPool::reap_one(Entry& entry) {
     }
     early_deaths_ = 0;
     entry.ticks = 0;
+    entry.limits.erase(completion.tag);
     if (entry.lanes.erase(completion.tag) == 0) {
         --entry.headers;
         events_.looked(completion);

@@ -15,7 +15,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kTick{1000};
 constexpr milliseconds kFailedStartDelay{1000};
 // No picture that fits the pixel budget takes this long; a worker that does hangs.
 constexpr std::uint32_t kJobLimitTicks = 60;
@@ -53,7 +52,8 @@ WorkerPool::WorkerPool(EventLoop& loop, std::string program, std::uint32_t count
       program_(std::move(program)),
       count_(count),
       boot_id_(boot_id),
-      input_(input),
+      input_(&input),
+      takes_guests_(false),
       events_(std::move(events)),
       limit_ticks_(job_limit_ticks()),
       entries_(count),
@@ -65,12 +65,12 @@ WorkerPool::~WorkerPool() {
         loop_.cancel(entry.restart);
         if (!entry.worker) continue;
         leave_loop(entry);
-        entry.worker->end();
+        if (!takes_guests_) entry.worker->end();
     }
 }
 
 Result<void> WorkerPool::start() {
-    tick_ = loop_.after(kTick, [this] { tick(); });
+    tick_ = loop_.after(tick_length_, [this] { tick(); });
     for (std::size_t i = 0; i < entries_.size(); ++i) {
         if (auto started = start_worker(i); !started) return started;
     }
@@ -83,17 +83,23 @@ Result<void> WorkerPool::start_worker(std::size_t index) {
     Entry& entry = entries_[index];
     entry = Entry{};
     entry.worker = std::make_unique<Worker>(std::move(*worker));
+    auto added = watch(index);
+    if (!added) {
+        leave_loop(entry);
+        entry.worker->end();
+        entry.worker.reset();
+    }
+    return added;
+}
+
+Result<void> WorkerPool::watch(std::size_t index) {
+    Entry& entry = entries_[index];
     auto added = loop_.add(entry.worker->pidfd(), [this, index](std::uint32_t) { on_death(index); });
     if (added) added = loop_.add(entry.worker->socket(), [this, index](std::uint32_t) { on_message(index); });
     if (added) {
         // Only ends the wait; the conductor reaps every ring before it sleeps again.
         added = loop_.add(
             entry.worker->wake_fd(), [](std::uint32_t) {}, EventLoop::Trigger::kEdge);
-    }
-    if (!added) {
-        leave_loop(entry);
-        entry.worker->end();
-        entry.worker.reset();
     }
     return added;
 }
@@ -114,6 +120,7 @@ void WorkerPool::restart(std::size_t index, EventLoop::Clock::duration delay) {
 void WorkerPool::on_death(std::size_t index) {
     Entry& entry = entries_[index];
     if (!entry.worker) return;
+    if (takes_guests_) return on_guest_gone(index);
     Worker& worker = *entry.worker;
     int status = 0;
     rusage usage{};
@@ -141,18 +148,28 @@ void WorkerPool::on_death(std::size_t index) {
 
 void WorkerPool::report_lost(Entry& entry, int signal) {
     std::vector<LostJob> lost;
-    bool suspect = true;
+    std::vector<std::uint64_t> unseen;
     for (std::uint64_t tag : entry.worker->held()) {
-        if (entry.lanes.contains(tag)) lost.push_back({tag, suspect, signal, entry.overdue == tag});
-        suspect = false;
+        const bool suspect = lost.empty() && unseen.empty();
+        if (entry.lanes.contains(tag)) {
+            lost.push_back({tag, suspect, signal, entry.overdue == tag});
+        } else {
+            unseen.push_back(tag);
+        }
     }
     for (const sl_shm_job& job : entry.waiting)
         lost.push_back({job.tag, false, signal, false});
     entry.waiting.clear();
     entry.lanes.clear();
     entry.headers = 0;
+    entry.limits.clear();
     for (const LostJob& job : lost)
         events_.lost(job);
+    for (std::uint64_t tag : unseen) {
+        sl_shm_completion nothing{};
+        nothing.tag = tag;
+        events_.looked(nothing);
+    }
 }
 
 void WorkerPool::leave_loop(Entry& entry) {
@@ -173,11 +190,11 @@ void WorkerPool::tell(Error error) {
 }
 
 void WorkerPool::tick() {
-    tick_ = loop_.after(kTick, [this] { tick(); });
+    tick_ = loop_.after(tick_length_, [this] { tick(); });
     for (Entry& entry : entries_) {
         if (!entry.worker) continue;
         send_news(entry);  // its socket may have been full, or we out of something
-        look_for_hang(entry);
+        takes_guests_ ? look_for_slow_guest(entry) : look_for_hang(entry);
     }
 }
 

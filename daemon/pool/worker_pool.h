@@ -6,14 +6,20 @@
 // as dead. Workers that die before they are given a job, and ones that cannot be started, are started again
 // with a growing delay, for ever: what is missing (descriptors, memory, the program) may come back. After a
 // few such deaths in a row, and when nobody is left, `failed` tells why, so that no stream waits in vain.
+//
+// The pool of a crew starts nobody: guests attach by themselves and are taken in (guests.cpp). One that dies
+// or hangs up leaves its place to the next; how it died is not known, for it is nobody's child here. It may
+// take as long as it wants, unless its stream has a limit.
 #pragma once
 
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,16 +32,28 @@ namespace sl {
 struct LostJob {
     std::uint64_t tag = 0;
     bool suspect = false;    // it was being worked on when the worker died
-    int signal = 0;          // 0: the worker exited by itself
+    int signal = 0;          // 0: the worker exited by itself, or was a guest
     bool timed_out = false;  // the worker was killed since this job took too long
 };
 
 struct WorkerPoolEvents {
     std::function<void(const sl_shm_completion&, std::size_t worker)> completed;
-    std::function<void(const sl_shm_completion&)> looked;  // a header job's answer
+    std::function<void(const sl_shm_completion&)>
+        looked;  // a header job's answer; nothing, if its worker died
     std::function<void(const LostJob&)> lost;
     std::function<void()> capacity;            // a worker has become able to take jobs
     std::function<void(const Error&)> failed;  // workers cannot be started; told again as long as it lasts
+};
+
+// A process that asks to become one of a crew.
+struct Guest {
+    std::uint64_t crew = 0;
+    std::uint32_t workers = 0;  // that the crew will have
+    std::uint32_t request = 0;  // of its message
+    pid_t pid = 0;
+    uid_t uid = 0;
+    UniqueFd socket;
+    UniqueFd pidfd;
 };
 
 struct WorkerStatus {
@@ -48,14 +66,22 @@ class WorkerPool {
   public:
     WorkerPool(EventLoop& loop, std::string program, std::uint32_t count, std::uint64_t boot_id,
                const Segment& input, WorkerPoolEvents events);
+    // Of a crew; until its first guest says how many they will be, `count` is expected.
+    WorkerPool(EventLoop& loop, std::uint32_t count, WorkerPoolEvents events);
     ~WorkerPool();
     WorkerPool(const WorkerPool&) = delete;
     WorkerPool& operator=(const WorkerPool&) = delete;
 
     Result<void> start();
+    // Takes in a guest, and answers its request. On an error it may have been hung up on.
+    Result<void> adopt(Guest& guest);
+    // Hangs up on all guests.
+    void dismiss();
 
     // Workers hear of streams bit by bit, each when it has room for the message; jobs may be given at once.
-    void add_stream(std::uint64_t stream, const Pipeline& pipeline, const Segment* samples);
+    // `about`: what a worker must know of the stream. `limit`: for one of its jobs at a guest, 0 for none.
+    void add_stream(std::uint64_t stream, std::span<const std::byte> about, const Segment* samples,
+                    std::chrono::milliseconds limit = {});
     // The stream has no job in the pool any more.
     void remove_stream(std::uint64_t stream);
 
@@ -69,7 +95,7 @@ class WorkerPool {
 
     // Whether some worker can look at a header now, and gives it such a job: before the decodes that are
     // given after it, behind light ones only, and in no decode's place. It is a favour: it wakes nobody while
-    // all workers have enough to do, and nothing is said of it if the worker dies; then it takes the blame.
+    // all workers have enough to do, and a worker that dies over it blames nobody.
     [[nodiscard]] bool can_look() const;
     void give_header(const sl_shm_job& job);
 
@@ -92,11 +118,12 @@ class WorkerPool {
   private:
     // A place for a worker, with what the pool knows of the process that has it now.
     struct Entry {
-        std::unique_ptr<Worker> worker;       // null while a replacement waits to be started
-        std::map<std::uint64_t, Lane> lanes;  // of the decodes it has, waiting ones included
-        std::uint32_t headers = 0;            // header jobs it has
-        std::uint64_t decodes = 0;            // that it has answered
-        std::deque<sl_shm_job> waiting;       // jobs of streams that it has not mapped
+        std::unique_ptr<Worker> worker;                 // null while a replacement waits to be started
+        std::map<std::uint64_t, Lane> lanes;            // of the decodes it has, waiting ones included
+        std::map<std::uint64_t, std::uint32_t> limits;  // of those that have one, in ticks
+        std::uint32_t headers = 0;                      // header jobs it has
+        std::uint64_t decodes = 0;                      // that it has answered
+        std::deque<sl_shm_job> waiting;                 // jobs of streams that it has not mapped
         std::deque<std::uint64_t> to_announce;
         std::set<std::uint64_t> announced;     // MAPPED has not come yet
         std::deque<std::uint64_t> to_forget;   // its socket was full
@@ -106,12 +133,14 @@ class WorkerPool {
         EventLoop::TimerId restart = 0;
     };
     struct StreamEntry {
-        Pipeline pipeline;
+        std::vector<std::byte> about;
         const Segment* samples = nullptr;
+        std::chrono::milliseconds limit{};
     };
 
     // worker_pool.cpp: life and death
     Result<void> start_worker(std::size_t index);
+    Result<void> watch(std::size_t index);
     void restart(std::size_t index, EventLoop::Clock::duration delay);
     void on_death(std::size_t index);
     void report_lost(Entry& entry, int signal);
@@ -121,9 +150,16 @@ class WorkerPool {
     void tick();
     void look_for_hang(Entry& entry);
 
+    // guests.cpp: those that come and go by themselves
+    std::size_t free_place();
+    void on_guest_gone(std::size_t index);
+    void look_for_slow_guest(Entry& entry);
+    void set_tick();
+
     // worker_jobs.cpp: messages, streams and jobs
     void on_message(std::size_t index);
     void on_hello(Entry& entry);
+    void welcome(Entry& entry);
     void on_mapped(Entry& entry, std::uint64_t stream);
     void send_news(Entry& entry);
     bool reap_one(Entry& entry);
@@ -135,10 +171,12 @@ class WorkerPool {
     EventLoop& loop_;
     std::string program_;
     std::uint32_t count_;
-    std::uint64_t boot_id_;
-    const Segment& input_;
+    std::uint64_t boot_id_ = 0;
+    const Segment* input_ = nullptr;
+    const bool takes_guests_;
     WorkerPoolEvents events_;
-    std::uint32_t limit_ticks_;
+    std::uint32_t limit_ticks_ = 0;  // of a job; guests' jobs have their own
+    std::chrono::milliseconds tick_length_{1000};
     EventLoop::TimerId tick_ = 0;
     std::vector<Entry> entries_;
     std::map<std::uint64_t, StreamEntry> streams_;

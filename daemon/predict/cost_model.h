@@ -5,6 +5,9 @@
 // regressions per picture format (progressive JPEGs apart): one for samples whose picture is known from an
 // earlier decode, with that sample's own residual on top, and one for samples seen for the first time, which
 // is learned over guessed pictures and so weighs the guess by what it is worth.
+//
+// Items that guests make have no picture: their one feature is the hint that came with them, if any. Nothing
+// is known of what they cost either, not even the order of magnitude, so the first few are only averaged.
 #pragma once
 
 #include <array>
@@ -52,6 +55,15 @@ class CostModel {
 
     // `samples`: ids are below it.
     CostModel(const Pipeline& pipeline, std::uint64_t samples);
+    struct Items {
+        std::uint64_t end = 0;  // they are below it
+        double mean_hint = 1;   // finite, above 0
+    };
+    explicit CostModel(const Items& items);
+    // Of items: what stands for the size of one with that hint. The history knows an item again by it.
+    [[nodiscard]] std::uint64_t bytes_of(double hint) const;
+    // Of items: there are more than was thought.
+    void make_room(std::uint64_t items_end);
 
     // A sample's first prediction: counts in the classes and, while nothing has been decoded, in the mean.
     // `format_hint`: the format its name suggests, 0 if none; what was observed of the sample goes before it.
@@ -84,8 +96,14 @@ class CostModel {
     Prediction classed(const DrawKey& key, std::uint64_t bytes, double cost_ns,
                        const std::optional<SampleRecord>& record);
     void count_mean(double cost_ns);
+    [[nodiscard]] Regression::Features features(const DrawKey& key, std::uint64_t bytes,
+                                                const Picture& picture) const;
+    [[nodiscard]] bool is_unmeasured() const;
+    void measure(const Regression::Features& x, double cost_ms);
 
     Pipeline pipeline_;
+    double bytes_per_hint_ = 0;  // 0: they are pictures
+    double log_unit_ = 0;        // of items: sum of log cost over what the beginning says
     std::array<Model, 2 * std::size_t{kFormats}> known_;
     std::array<Model, kFormats> fresh_;
     std::array<SizeGuess, kFormats> sizes_;

@@ -83,6 +83,12 @@ SampleHistory::~SampleHistory() {
     if (words_ != nullptr) ::munmap(words_, samples_ * sizeof(Word));
 }
 
+std::unique_ptr<SampleHistory> SampleHistory::grown(const SampleHistory& from, std::uint64_t samples) {
+    auto made = std::make_unique<SampleHistory>(samples);
+    made->put_back(0, {from.words_, from.samples_});
+    return made;
+}
+
 std::optional<SampleRecord> SampleHistory::find(std::uint64_t id, std::uint64_t bytes) const {
     if (id >= samples_) return std::nullopt;
     const Word word = load(id);

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 
@@ -31,6 +32,8 @@ class SampleHistory {
     // For ids below `samples`. If the kernel gives no address space it remembers nothing.
     explicit SampleHistory(std::uint64_t samples);
     ~SampleHistory();
+    // With what is known in another, and room for more.
+    static std::unique_ptr<SampleHistory> grown(const SampleHistory& from, std::uint64_t samples);
     SampleHistory(const SampleHistory&) = delete;
     SampleHistory& operator=(const SampleHistory&) = delete;
 

@@ -12,6 +12,7 @@ namespace {
 constexpr double kOverrun = 4;  // times its prediction: then it is not what it was taken for
 // Of a lane: the costs of slow samples differ, so the head need not be first.
 constexpr int kMostLookedAt = 64;
+constexpr double kGreedy = 0.5;     // of the time that a batch is worked on
 constexpr double kStoreMargin = 2;  // steps; measured in the simulation, see docs/scheduling.md
 
 }  // namespace
@@ -67,12 +68,16 @@ const Runnable* Scheduler::first_light(const Stream& stream) {
     return stream.next_light ? &*stream.next_light : nullptr;
 }
 
-// Whoever lets whole batches lie, and has all the samples it may have, wants nothing.
+// Whoever lets whole batches lie, and has all the samples it may have, wants nothing. A consumer that is much
+// faster than the workers waits for everything alike: for it there is no store to be kept.
 bool Scheduler::wants_light(const Stream& stream) const {
     if (first_light(stream) == nullptr || !stream.first_step || stream.foreseen_ns <= 0) return false;
+    const double work_step = pace(stream, Lane::kLight).work_step;
+    const auto taken = stream.consumer.taken();
+    if (stream.consumer.step_ns() < kGreedy * work_step) return false;
     if (stream.queue.head(Lane::kLight) != nullptr) return true;
-    const std::uint64_t taken = stream.consumer.taken().value_or(*stream.first_step);
-    return stream.front_step <= taken || stream.consumer.takes(pace(stream, Lane::kLight).work_step, now_ns_);
+    return stream.front_step <= taken.value_or(*stream.first_step) ||
+           stream.consumer.takes(work_step, now_ns_);
 }
 
 // No stream wants more than its consumer takes, nor more than its share of the workers makes. A store counts
@@ -167,18 +172,16 @@ std::optional<Pick> Scheduler::pick_of(Entry& entry) {
     const Choice choice = best(stream);
     const bool gone_by = batches_ahead(stream, *choice.runnable) < 0;
     if (choice.lane == Lane::kLight || gone_by || running_.empty()) return start(entry, choice);
-    if (choice.latest_start <= 0) {
-        if (!last_worker()) return start(entry, choice);
-        // The rule holds across streams too; who is passed over stays the least served and comes next.
-        Entry* light = due_light(entry, first_free(choice));
-        return light == nullptr ? start(entry, choice) : start(*light, best_of(light->second, Lane::kLight));
+    if (choice.latest_start > 0 && !suffices_beside(choice)) {
+        const Choice light = best_of(stream, Lane::kLight);
+        if (light.runnable != nullptr) return start(entry, light);
+        // Nearly late: the next batch that is taken must not find it waiting.
+        if (choice.latest_start > stream.consumer.step_ns()) return std::nullopt;
     }
-    if (suffices_beside(choice)) return start(entry, choice);
-    const Choice light = best_of(stream, Lane::kLight);
-    if (light.runnable != nullptr) return start(entry, light);
-    // Nearly late: the next batch that is taken must not find it waiting.
-    if (choice.latest_start <= stream.consumer.step_ns()) return start(entry, choice);
-    return std::nullopt;
+    if (!last_worker()) return start(entry, choice);
+    // The rule holds across streams too; who is passed over stays the least served and comes next.
+    Entry* light = due_light(entry, first_free(choice));
+    return light == nullptr ? start(entry, choice) : start(*light, best_of(light->second, Lane::kLight));
 }
 
 std::optional<Pick> Scheduler::pick() {

@@ -52,8 +52,14 @@ class Scheduler {
   public:
     // Costs are processor time. Until it is known how much longer samples take, with more workers than cores
     // they are taken to share those evenly.
-    explicit Scheduler(std::uint32_t workers, std::uint32_t cores = UINT32_MAX)
-        : workers_(workers), stretch_(workers > cores ? static_cast<double>(workers) / cores : 1) {}
+    explicit Scheduler(std::uint32_t workers, std::uint32_t cores = UINT32_MAX) : cores_(cores) {
+        set_workers(workers);
+    }
+    // They have become more or fewer.
+    void set_workers(std::uint32_t workers) {
+        workers_ = workers;
+        stretch_ = Stretch(workers > cores_ ? static_cast<double>(workers) / cores_ : 1);
+    }
 
     // What time it is: on any steady clock, never less than before.
     void advance(std::uint64_t now_ns) { now_ns_ = now_ns; }
@@ -166,8 +172,9 @@ class Scheduler {
     std::optional<Pick> pick_of(Entry& entry);
     void leave(std::uint32_t task, double actual_ns);
 
-    std::uint32_t workers_;
-    Stretch stretch_;
+    std::uint32_t cores_;
+    std::uint32_t workers_ = 1;
+    Stretch stretch_{1};
     std::uint64_t now_ns_ = 0;
     std::vector<Running> running_;
     bool holds_ = false;

@@ -67,7 +67,10 @@ void BatchRing::write_header(const RingIdentity& identity) {
     header->first_epoch = identity.start.epoch;
     header->epochs = identity.epochs;
     header->samples = identity.samples;
-    std::ranges::copy(layout_.tensors, header->tensors);
+    const std::size_t first = std::min<std::size_t>(layout_.tensors.size(), SL_SHM_MAX_TENSORS);
+    std::copy_n(layout_.tensors.begin(), first, header->tensors);
+    std::copy(layout_.tensors.begin() + static_cast<std::ptrdiff_t>(first), layout_.tensors.end(),
+              header->more_tensors);
     header->first_batch = identity.start.batch;
     header->fingerprint = identity.start.dataset;
     header->seed = identity.start.seed;

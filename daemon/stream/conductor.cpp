@@ -34,9 +34,10 @@ Conductor::Conductor(EventLoop& loop, const ConductorOptions& options)
       options_(options),
       budget_(options.memory_bytes),
       trace_(options.workers, assembler_threads(options.workers)),
-      scheduler_(options.workers, options.cores),
       failure_log_(loop),
       quarantine_(Quarantine::open(options.quarantine_file)),
+      crew_costs_(loop),
+      crews_(loop, options.workers, options.cores, [this](Crew& crew) { return pool_events(crew); }),
       max_files_(max_files()) {}
 
 Result<std::unique_ptr<Conductor>> Conductor::create(EventLoop& loop, const ConductorOptions& options) {
@@ -65,15 +66,10 @@ Result<std::unique_ptr<Conductor>> Conductor::create(EventLoop& loop, const Cond
     if (!assembler) return std::unexpected(assembler.error());
     self->assembler_ = std::move(*assembler);
 
-    self->workers_ = std::make_unique<WorkerPool>(
-        loop, options.worker_program, options.workers, options.boot_id, self->input_->segment(),
-        WorkerPoolEvents{.completed = [self](const sl_shm_completion& c,
-                                             std::size_t worker) { self->on_completion(c, worker); },
-                         .looked = [self](const sl_shm_completion& c) { self->on_header(c); },
-                         .lost = [self](const LostJob& lost) { self->on_lost(lost); },
-                         .capacity = [] {},  // the turn after this event dispatches
-                         .failed = [self](const Error& error) { self->stop_all(error); }});
-    if (auto started = self->workers_->start(); !started) return std::unexpected(started.error());
+    Crew& native = self->crews_.native();
+    native.pool = std::make_unique<WorkerPool>(loop, options.worker_program, options.workers, options.boot_id,
+                                               self->input_->segment(), self->pool_events(native));
+    if (auto started = native.pool->start(); !started) return std::unexpected(started.error());
 
     // These descriptors only end the wait: each turn looks at everything.
     auto added = loop.add(self->reader_->event_fd(), [](std::uint32_t) {});
@@ -85,7 +81,7 @@ Result<std::unique_ptr<Conductor>> Conductor::create(EventLoop& loop, const Cond
 
 bool Conductor::shut_down() {
     loop_.on_idle([] { return false; }, [] {});
-    workers_.reset();    // no worker writes any more
+    crews_.clear();      // no worker writes any more
     assembler_.reset();  // no row is written any more
     quarantine_.reset();
     constexpr std::chrono::milliseconds kGrace{500};
@@ -102,7 +98,7 @@ bool Conductor::shut_down() {
             if (task->fd >= 0 && returned) ::close(task->fd);
         }
         stream->ring().close();
-        costs_->ended(stream->predictor().shared_model());
+        let_go_of_costs(stream->predictor().shared_model());
     }
     streams_.clear();
     return returned;
@@ -113,27 +109,46 @@ Conductor::~Conductor() {
 }
 
 Result<Stream*> Conductor::open(const Spec& spec, std::shared_ptr<const Dataset> dataset,
-                                const Stream::Wish& wish) {
-    if (const Error* why = workers_->trouble()) return std::unexpected(*why);
+                                const Stream::Wish& wish, const Owner& owner) {
+    if (spec.kind == DatasetKind::kItems && spec.items.crew == 0)
+        return sl::fail(Status::kSpec, "dataset.crew is 0: a stream of items names the crew that makes them");
+    auto crew = crews_.of(spec.kind == DatasetKind::kItems ? spec.items.crew : 0, owner.uid);
+    if (!crew) return std::unexpected(std::move(crew).error());
+    if (const Error* why = (*crew)->pool->trouble()) return std::unexpected(*why);
     RingIdentity identity{.boot_id = options_.boot_id, .stream_id = next_stream_id_};
-    auto costs = costs_->open(dataset->fingerprint(), dataset->size(), spec.pipeline);
+    auto costs = costs_of(spec, *dataset);
     Stream::Wish whole = wish;
-    whole.workers = options_.workers;
-    auto created = Stream::create(spec, std::move(dataset), identity, whole, std::move(costs), budget_);
-    if (!created) return std::unexpected(std::move(created).error());
+    whole.workers = (*crew)->workers();
+    auto created = Stream::create(spec, std::move(dataset), identity, whole, costs, budget_);
+    if (!created) {
+        let_go_of_costs(costs);
+        return std::unexpected(std::move(created).error());
+    }
     Stream* stream = created->get();
     // Only ends the wait. The client shares the descriptor, so nobody here reads it.
     if (auto added = loop_.add(
             stream->ring().wake_fd(), [](std::uint32_t) {}, EventLoop::Trigger::kEdge);
         !added) {
+        let_go_of_costs(costs);
         return std::unexpected(added.error());
     }
     stream->ring().watch(trace_);
     ++next_stream_id_;
     streams_[stream->id()] = std::move(*created);
-    workers_->add_stream(stream->id(), spec.pipeline, &stream->slots().segment());
-    scheduler_.add_stream(stream->id(), {.batch_size = spec.batch.size});
+    enlist(*stream, **crew, owner);
     return stream;
+}
+
+std::shared_ptr<CostModel> Conductor::costs_of(const Spec& spec, const Dataset& dataset) {
+    if (const ItemOrder* items = dataset.items())
+        return crew_costs_.open(spec.items.crew, items->items_end(), items->mean_hint());
+    return costs_->open(dataset.fingerprint(), dataset.size(), spec.pipeline);
+}
+
+// Only one of the two knows it.
+void Conductor::let_go_of_costs(const std::shared_ptr<CostModel>& model) {
+    costs_->ended(model);
+    crew_costs_.ended(*model);
 }
 
 void Conductor::close(Stream* stream, std::function<void()> on_gone) {
@@ -144,7 +159,7 @@ void Conductor::close(Stream* stream, std::function<void()> on_gone) {
     for (Task* task : tasks_.of(stream)) {
         switch (task->state) {
             case TaskState::kRunnable:
-                scheduler_.remove(stream->id(), task->lane, task->runnable());
+                stream->flow.crew->scheduler.remove(stream->id(), task->lane, task->runnable());
                 drop(*task);
                 break;
             case TaskState::kOpening:
@@ -160,13 +175,15 @@ void Conductor::close(Stream* stream, std::function<void()> on_gone) {
                 break;  // somebody is at it: its answer drops it
         }
     }
-    scheduler_.remove_stream(stream->id());
+    stream->flow.crew->scheduler.remove_stream(stream->id());
     rows_urgent_ = true;  // rows of its that nobody completes any more
     needs_sweep_ = true;
 }
 
 bool Conductor::collect() {
-    bool any = workers_->reap();
+    bool any = false;
+    for (const auto& [number, crew] : crews_.all())
+        any |= crew->pool->reap();
     reads_.clear();
     any |= reader_->reap(reads_) > 0;
     for (const ReadCompletion& completion : reads_)
@@ -187,7 +204,8 @@ bool Conductor::turn() {
     // Bounded, so that sockets, signals and timers are served however quickly work comes back.
     constexpr int kRounds = 8;
     for (int round = 0; round < kRounds; ++round) {
-        scheduler_.advance(now_ns());
+        for (const auto& [number, crew] : crews_.all())
+            crew->scheduler.advance(now_ns());
         for (auto& [id, stream] : streams_) {
             if (stream->flow.closing) continue;
             advance(*stream);
@@ -199,22 +217,27 @@ bool Conductor::turn() {
         reader_->flush();
         trace_.reads_under_way(reader_->in_flight() > reader_->hung());
         ask_headers();
-        dispatch();
-        workers_->flush();
+        for (const auto& [number, crew] : crews_.all()) {
+            dispatch(*crew);
+            crew->pool->flush();
+        }
         flush_rows();
         if (needs_sweep_) sweep();
+        crews_.sweep();
         if (!collect()) return false;
     }
     return true;
 }
 
 void Conductor::tell_scheduler(const Stream& stream) {
-    scheduler_.update(stream.id(), stream.due_step(), stream.predictor().mean_ns());
-    if (const auto taken = stream.ring().taken()) scheduler_.taken(stream.id(), taken->step, taken->waited);
+    Scheduler& scheduler = stream.flow.crew->scheduler;
+    scheduler.update(stream.id(), stream.due_step(), stream.predictor().mean_ns());
+    if (const auto taken = stream.ring().taken()) scheduler.taken(stream.id(), taken->step, taken->waited);
 }
 
 void Conductor::set_sleeping(bool sleeping) {
-    workers_->set_sleeping(sleeping);
+    for (const auto& [number, crew] : crews_.all())
+        crew->pool->set_sleeping(sleeping);
     for (auto& [id, stream] : streams_) {
         if (!stream->flow.closing) stream->ring().set_sleeping(sleeping);
     }
@@ -239,8 +262,12 @@ void Conductor::close_file(Task& task) {
 
 void Conductor::release_input(Task& task) {
     if (!std::exchange(task.has_input, false)) return;
-    input_->release(task.input_offset, task.bytes);
     task.stream->flow.input_bytes -= task.bytes;
+    if (const auto header = std::exchange(task.header, std::nullopt)) {
+        late_headers_[*header] = {task.input_offset, task.bytes};  // until a worker has looked
+    } else {
+        input_->release(task.input_offset, task.bytes);
+    }
 }
 
 void Conductor::release_slot(Task& task) {
@@ -264,18 +291,12 @@ void Conductor::sweep() {
             ++it;
             continue;
         }
-        workers_->remove_stream(stream->id());
+        stream->flow.crew->pool->remove_stream(stream->id());
+        --stream->flow.crew->streams;
         auto on_gone = on_gone_.extract(stream->id());
-        costs_->ended(stream->predictor().shared_model());
+        let_go_of_costs(stream->predictor().shared_model());
         it = streams_.erase(it);
         if (on_gone) on_gone.mapped()();
-    }
-}
-
-void Conductor::stop_all(const Error& error) {
-    spdlog::error("{}", error.message);
-    for (auto& [id, stream] : streams_) {
-        if (!stream->flow.closing) stream->stop(error);
     }
 }
 

@@ -1,7 +1,7 @@
 // The conductor: moves every task of every stream from the plan to a row of a batch.
 //
-// One per daemon, on the event loop's thread; it owns the tasks, the reader, the input arena, the workers,
-// the scheduler and the assembler, and is the only one that changes their state. It never blocks: readers,
+// One per daemon, on the event loop's thread; it owns the tasks, the reader, the input arena, the crews of
+// workers and the assembler, and is the only one that changes their state. It never blocks: readers,
 // workers and assembler threads answer through their rings and event descriptors, and turn() does all that
 // can be done now. What each step means is told in docs/how-a-sample-travels.md.
 #pragma once
@@ -17,10 +17,10 @@
 #include "daemon/observe/trace.h"
 #include "daemon/pool/event_loop.h"
 #include "daemon/pool/input_arena.h"
-#include "daemon/pool/worker_pool.h"
 #include "daemon/predict/cost_store.h"
+#include "daemon/predict/crew_costs.h"
 #include "daemon/quarantine/quarantine.h"
-#include "daemon/schedule/scheduler.h"
+#include "daemon/stream/crew.h"
 #include "daemon/stream/failure_log.h"
 #include "daemon/stream/memory_budget.h"
 #include "daemon/stream/stream.h"
@@ -50,12 +50,18 @@ class Conductor {
     ~Conductor();
 
     // Adds a stream for a dataset that has been scanned; it starts at once.
-    Result<Stream*> open(const Spec& spec, std::shared_ptr<const Dataset> dataset, const Stream::Wish& wish);
+    Result<Stream*> open(const Spec& spec, std::shared_ptr<const Dataset> dataset, const Stream::Wish& wish,
+                         const Owner& owner);
     // Ends a stream. Its memory goes as soon as nothing in flight refers to it; then `on_gone` is called.
     void close(Stream* stream, std::function<void()> on_gone = {});
+    // A session has ended, and its streams are closed.
+    void owner_gone(std::uint64_t session);
+    // Takes a guest worker into its crew and answers it; on an error it may have been hung up on already.
+    Result<void> attach_guest(Guest& guest);
 
     [[nodiscard]] const std::map<std::uint64_t, std::unique_ptr<Stream>>& streams() const { return streams_; }
-    [[nodiscard]] const WorkerPool& workers() const { return *workers_; }
+    [[nodiscard]] const WorkerPool& workers() const { return *crews_.native().pool; }
+    [[nodiscard]] const Crews& crews() const { return crews_; }
     [[nodiscard]] const Reader& reader() const { return *reader_; }
     [[nodiscard]] Quarantine& quarantine() { return *quarantine_; }
     // Ends all there is to end. False if reads have not returned: then their buffers and threads are left to
@@ -77,7 +83,16 @@ class Conductor {
     // Everything that can be done now, for a bounded time; true if there is more.
     bool turn();
     bool collect();
-    void tell_scheduler(const Stream& stream);
+    static void tell_scheduler(const Stream& stream);
+
+    // crew_streams.cpp: who does which stream's jobs
+    WorkerPoolEvents pool_events(Crew& crew);
+    void enlist(Stream& stream, Crew& crew, const Owner& owner);
+    void stop_all(const Error& error);
+
+    // What is known of the costs of a dataset's samples; ended() when its stream goes.
+    std::shared_ptr<CostModel> costs_of(const Spec& spec, const Dataset& dataset);
+    void let_go_of_costs(const std::shared_ptr<CostModel>& model);
 
     // intake.cpp: plan -> open -> size -> lane -> read -> runnable
     void admit(Stream& stream);
@@ -89,6 +104,7 @@ class Conductor {
     void read_file(Task& task);
     void start_reads(Stream& stream);
     Offer start_read(Stream& stream, Task& task);
+    Offer start_item(Stream& stream, Task& task);
     void on_read(Task& task, const ReadCompletion& completion);
     static Quarantine::Attempt attempt_of(const Task& task, std::uint64_t size);
     void make_runnable(Task& task);
@@ -99,7 +115,7 @@ class Conductor {
     void renew_waiting(Stream& stream);
     void ask_headers();
     void on_header(const sl_shm_completion& completion);
-    static void forget_header(Task& task);
+    void header_ended(std::uint64_t tag);
 
     // hung_reads.cpp: opens and reads that do not return in time
     void watch_reads();
@@ -109,11 +125,12 @@ class Conductor {
     [[nodiscard]] bool starved_by_hung_reads() const;
 
     // work.cpp: runnable -> worker -> done, and what can go wrong there
-    void dispatch();
-    void look_again();
-    void starved();
-    void on_completion(const sl_shm_completion& completion, std::size_t worker);
-    void on_lost(const LostJob& lost);
+    void dispatch(Crew& crew);
+    void look_again(Crew& crew);
+    void starved(const Crew& crew);
+    void on_completion(Crew& crew, const sl_shm_completion& completion, std::size_t worker);
+    static SampleError error_of(const Task& task, const sl_shm_completion& completion);
+    void on_lost(Crew& crew, const LostJob& lost);
     void fail_at_decode(Task& task, SampleError error);
     void fail(Task& task, SampleError error);
 
@@ -121,9 +138,9 @@ class Conductor {
     void finish(Task& task);
     void assemble(Task& task);
     void flush_rows();
+    [[nodiscard]] bool workers_busy() const;
     void on_row(const RowDone& row);
     void advance(Stream& stream);
-    void stop_all(const Error& error);
 
     // tracing.cpp: what has ended, for the trace
     void trace_read(const Task& task, const ReadCompletion& completion);
@@ -146,6 +163,12 @@ class Conductor {
         bool hung = false;  // given up at its deadline, not for its stream's end
     };
 
+    // A header job whose task has gone on without it: the buffer that its worker may be reading.
+    struct LateHeader {
+        std::uint64_t input_offset = 0;
+        std::uint64_t bytes = 0;
+    };
+
     EventLoop& loop_;
     ConductorOptions options_;
     MemoryBudget budget_;
@@ -154,24 +177,24 @@ class Conductor {
     std::unique_ptr<Reader> reader_;
     std::string reader_note_;
     Trace trace_;
-    Scheduler scheduler_;
     std::unique_ptr<Assembler> assembler_;
     TaskTable tasks_;
     std::unordered_map<std::uint64_t, LateRead> late_reads_;  // by tag
     std::uint64_t hung_bytes_ = 0;                            // of the input buffer
     bool watching_reads_ = false;
     std::vector<std::uint64_t> overdue_;
+    std::unordered_map<std::uint64_t, LateHeader> late_headers_;  // by tag
     std::deque<std::uint64_t> unseen_;  // tags of runnable samples whose header nobody has been asked for
     FailureLog failure_log_;
     std::unique_ptr<Quarantine> quarantine_;
     std::unique_ptr<CostStore> costs_;
+    CrewCosts crew_costs_;
     std::map<std::uint64_t, std::unique_ptr<Stream>> streams_;
-    std::unique_ptr<WorkerPool> workers_;
+    Crews crews_;
     std::uint64_t next_stream_id_ = 1;
     std::uint32_t max_files_;
     std::uint32_t files_held_ = 0;  // descriptors of tasks
     std::uint32_t opens_ = 0;       // asked of the reader and not answered
-    bool looks_again_ = false;      // a timer runs
     bool needs_sweep_ = false;
     std::map<std::uint64_t, std::function<void()>> on_gone_;  // of streams that are closing
     bool rows_urgent_ = false;

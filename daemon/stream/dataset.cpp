@@ -124,18 +124,43 @@ void Dataset::name_classes() {
     }
 }
 
+std::shared_ptr<const Dataset> Dataset::of_items(const std::string& name,
+                                                 std::shared_ptr<const ItemOrder> order) {
+    std::shared_ptr<Dataset> made(new Dataset);
+    made->items_ = std::move(order);
+    made->items_name_ = name;
+    return made;
+}
+
+std::uint64_t Dataset::samples() const {
+    if (items_) return items_->size();
+    return mix_ ? mix_->size() : parts_.front().samples;
+}
+
+void Dataset::path(std::uint64_t id, std::string& out) const {
+    if (items_) {
+        out = items_name_ + "[" + std::to_string(items_->item(id)) + "]";
+        return;
+    }
+    const Part& part = part_of(id);
+    part.folder.path(id - part.first_id, out);
+}
+
 std::uint64_t Dataset::size() const {
+    if (items_) return items_->size();
     const Part& last = parts_.back();
     return last.first_id + last.folder.size();
 }
 
 Sequence Dataset::sequence(std::uint64_t seed, std::uint64_t epoch, bool shuffle) const {
+    if (items_) return Order(items_->size(), seed, epoch, false);
     if (mix_) return Sequence(std::make_shared<const MixOrder>(mix_, seed, epoch, shuffle));
     const auto& selection = parts_.front().selection;
     return {Order(selection->size(), seed, epoch, shuffle), selection};
 }
 
 std::uint64_t Dataset::fingerprint() const {
+    if (items_) return items_->fingerprint();
     std::vector<std::uint64_t> parts;
     for (const Part& part : parts_)
         parts.push_back(part.selection->fingerprint(part.folder.fingerprint()));

@@ -1,7 +1,8 @@
 // A dataset as streams see it: which samples an epoch has and in which order, where each lies, its label.
 //
-// One folder, what is selected of one, or a mix of such parts. Made by blocking scans on threads of their
-// own, then constant and safe to read from any thread.
+// One folder, what is selected of one, or a mix of such parts: made by blocking scans on threads of their
+// own. Or items, whose order the client has given: their ids are the order's positions, and they lie nowhere.
+// Then constant and safe to read from any thread.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,7 @@
 
 #include "daemon/plan/sequence.h"
 #include "daemon/plan/spec.h"
+#include "daemon/stream/item_order.h"
 #include "io/folder_source.h"
 #include "io/mount.h"
 #include "shm/error.h"
@@ -38,27 +40,32 @@ class Dataset {
     static Result<std::shared_ptr<const Dataset>> compose(
         const Spec& spec, const std::vector<std::shared_ptr<const Dataset>>& folders);
 
+    // The items of an order; `name` is for people.
+    static std::shared_ptr<const Dataset> of_items(const std::string& name,
+                                                   std::shared_ptr<const ItemOrder> order);
+
     // Of the whole dataset, selected or not; ids are below it.
     [[nodiscard]] std::uint64_t size() const;
     // In an epoch.
-    [[nodiscard]] std::uint64_t samples() const { return mix_ ? mix_->size() : parts_.front().samples; }
+    [[nodiscard]] std::uint64_t samples() const;
     [[nodiscard]] Sequence sequence(std::uint64_t seed, std::uint64_t epoch, bool shuffle) const;
     // Of what is selected.
     [[nodiscard]] std::uint64_t fingerprint() const;
 
+    // Items have no label.
     [[nodiscard]] std::int64_t label(std::uint64_t id) const {
         const Part& part = part_of(id);
         return part.labels[static_cast<std::size_t>(part.folder.label(id - part.first_id))];
     }
-    void path(std::uint64_t id, std::string& out) const {
-        const Part& part = part_of(id);
-        part.folder.path(id - part.first_id, out);
-    }
+    // Of an item "NAME[its index]".
+    void path(std::uint64_t id, std::string& out) const;
     [[nodiscard]] const Mount& mount(std::uint64_t id) const { return part_of(id).mount; }
 
     [[nodiscard]] const std::vector<std::string>& classes() const { return classes_; }  // by label
-    [[nodiscard]] std::span<const Part> parts() const { return parts_; }  // of a mix; else the folder
+    // Of a mix; else the folder; of items none.
+    [[nodiscard]] std::span<const Part> parts() const { return parts_; }
     [[nodiscard]] bool is_mix() const { return mix_ != nullptr; }
+    [[nodiscard]] const ItemOrder* items() const { return items_.get(); }  // null: they are files
 
   private:
     Dataset() = default;
@@ -68,6 +75,8 @@ class Dataset {
     std::vector<Part> parts_;
     std::vector<std::string> classes_;
     std::shared_ptr<const Mix> mix_;
+    std::shared_ptr<const ItemOrder> items_;
+    std::string items_name_;
 };
 
 // The number, as worker/decode/image.h counts, of the format that a file's name suggests, 0 for none; only a

@@ -47,7 +47,7 @@ void Conductor::admit(Stream& stream) {
     constexpr std::uint32_t kLeastAhead = 192;
     // What a stream may open even when others have taken all there is: theirs may lie on a mount that hangs.
     constexpr std::uint32_t kAlwaysOpening = 8;
-    const std::uint32_t ahead = std::max(kLeastAhead, scheduler_.horizon(stream.id()));
+    const std::uint32_t ahead = std::max(kLeastAhead, stream.flow.crew->scheduler.horizon(stream.id()));
     const std::uint32_t most_tasks = ahead + stream.ring().layout().sample_slots.total();
     if (!costs_->is_ready(stream.predictor().model())) return;  // a moment, until its file has been read
     while (!stream.stopped() && !stream.planned_all() && stream.flow.opening < ahead &&
@@ -61,10 +61,17 @@ void Conductor::admit(Stream& stream) {
 }
 
 void Conductor::start(Task& task) {
+    Stream& stream = *task.stream;
+    if (stream.is_nobody(task.sample_id)) {
+        task.placeholder = true;
+        return finish(task);
+    }
     task.state = TaskState::kOpening;
     task.reopened = 0;
-    task.stream->dataset().path(task.sample_id, task.path);
-    ++task.stream->flow.opening;
+    stream.dataset().path(task.sample_id, task.path);
+    ++stream.flow.opening;
+    // An item has no file: what it may cost is known as well as it ever will be.
+    if (stream.is_items()) return on_size(task, stream.item_cost_bytes(task));
     open_file(task);
 }
 
@@ -140,7 +147,7 @@ void Conductor::on_size(Task& task, std::uint64_t bytes) {
     predict(task);
     task.state = TaskState::kSized;
     stream.flow.admission.add(task.lane, task.runnable());
-    scheduler_.foresee(stream.id(), task.lane, task.predicted_ns);
+    stream.flow.crew->scheduler.foresee(stream.id(), task.lane, task.predicted_ns);
     // Streams that wait for their consumers must not hold the descriptors that others need: opened again
     // later.
     if (files_held_ > max_files_) close_file(task);
@@ -148,17 +155,19 @@ void Conductor::on_size(Task& task, std::uint64_t bytes) {
 
 void Conductor::start_reads(Stream& stream) {
     // A few samples ahead of the workers is enough: what lies in memory longer leaves the cache.
-    const std::uint32_t cap = 2 * options_.workers + 4;
+    Scheduler& scheduler = stream.flow.crew->scheduler;
+    const std::uint32_t cap = 2 * stream.flow.crew->workers() + 4;
     Admission& admission = stream.flow.admission;
     std::vector<Task*> without_room;
-    admission.offer(scheduler_, stream.id(), stream.due_step(), cap, [&](Lane, const Runnable& next) {
+    admission.offer(scheduler, stream.id(), stream.due_step(), cap, [&](Lane, const Runnable& next) {
         Task& task = tasks_.at(next.task);
         const Offer found = start_read(stream, task);
-        if (found == Offer::kTaken || found == Offer::kMoved || !starved_by_hung_reads()) return found;
+        if (found == Offer::kTaken || found == Offer::kMoved || stream.is_items() || !starved_by_hung_reads())
+            return found;
         without_room.push_back(&task);
         return Offer::kTaken;
     });
-    scheduler_.next_light(stream.id(), admission.waiting().head(Lane::kLight));
+    scheduler.next_light(stream.id(), admission.waiting().head(Lane::kLight));
     for (Task* task : without_room) {
         --stream.flow.opening;
         fail(*task, {SampleErrorKind::kTimeout,
@@ -166,12 +175,25 @@ void Conductor::start_reads(Stream& stream) {
     }
 }
 
+// An item needs a slot and no more.
+Offer Conductor::start_item(Stream& stream, Task& task) {
+    auto slot = stream.slots().acquire(task.lane, task.step <= stream.due_step());
+    if (!slot) return Offer::kNoSlot;
+    task.slot = *slot;
+    task.has_slot = true;
+    --stream.flow.opening;
+    stream.flow.admission.entered(task.lane);
+    make_runnable(task);
+    return Offer::kTaken;
+}
+
 Offer Conductor::start_read(Stream& stream, Task& task) {
     const Lane waited_in = task.lane;
     if (renew(task)) stream.flow.admission.move(waited_in, task.lane, task.runnable());
     if (task.lane != waited_in) return Offer::kMoved;
+    if (stream.is_items()) return start_item(stream, task);
     // No stream takes more than its part of the input buffer, but one file at least.
-    const std::uint64_t part = (input_->capacity() - hung_bytes_) / streams_.size();
+    const std::uint64_t part = (input_->capacity() - hung_bytes_) / crews_.native().streams;
     if (stream.flow.input_bytes > 0 && stream.flow.input_bytes + task.bytes > part) return Offer::kNoRoom;
     auto slot = stream.slots().acquire(task.lane, task.step <= stream.due_step());
     if (!slot) return Offer::kNoSlot;
@@ -233,7 +255,7 @@ Quarantine::Attempt Conductor::attempt_of(const Task& task, std::uint64_t size) 
 
 void Conductor::make_runnable(Task& task) {
     task.state = TaskState::kRunnable;
-    scheduler_.add(task.stream->id(), task.lane, task.runnable());
+    task.stream->flow.crew->scheduler.add(task.stream->id(), task.lane, task.runnable());
 }
 
 }  // namespace sl

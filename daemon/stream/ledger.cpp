@@ -6,6 +6,9 @@ namespace sl {
 
 namespace {
 constexpr std::size_t kFailuresKept = 10000;
+constexpr std::size_t kTextKept = 16U
+                                  << 20;  // of all failures; then what is longer than others' loses its begin
+constexpr std::size_t kShortText = 1024;
 constexpr std::size_t kEpochsKept = 1000;  // closed accounts that a report still shows
 }  // namespace
 
@@ -35,6 +38,9 @@ std::int64_t Ledger::failed(Failure failure, bool planned) {
     if (planned) ++accounts_[failure.epoch].account.failed;
     ++failure_count_;
     if (failures_.size() >= kFailuresKept) return -1;
+    std::string& text = failure.error.message;
+    if (text.size() > kShortText && text_bytes_ > kTextKept) text.erase(0, text.size() - kShortText);
+    text_bytes_ += text.size();
     failures_.push_back(std::move(failure));
     return static_cast<std::int64_t>(failures_.size()) - 1;
 }

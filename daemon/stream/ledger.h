@@ -74,6 +74,7 @@ class Ledger {
     std::map<std::uint64_t, Epoch> accounts_;
     std::vector<Failure> failures_;
     std::uint64_t failure_count_ = 0;
+    std::size_t text_bytes_ = 0;
 };
 
 }  // namespace sl

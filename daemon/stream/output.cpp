@@ -1,4 +1,6 @@
 // Third leg of the conductor's way: done -> row -> batch -> client.
+#include <algorithm>
+
 #include "daemon/stream/conductor.h"
 
 namespace sl {
@@ -24,9 +26,13 @@ void Conductor::assemble(Task& task) {
 // is at anything that could bring more: rows hold slots, and somebody may be waiting for one.
 void Conductor::flush_rows() {
     constexpr std::size_t kRowsPerWake = 8;
-    if (!rows_urgent_ && workers_->busy() && assembler_->pending() < kRowsPerWake) return;
+    if (!rows_urgent_ && workers_busy() && assembler_->pending() < kRowsPerWake) return;
     rows_urgent_ = false;
     assembler_->flush();
+}
+
+bool Conductor::workers_busy() const {
+    return std::ranges::any_of(crews_.all(), [](const auto& crew) { return crew.second->pool->busy(); });
 }
 
 void Conductor::on_row(const RowDone& row) {

@@ -21,8 +21,7 @@ constexpr std::uint64_t kMostLearned = 4096;
 void Conductor::predict(Task& task) {
     Stream& stream = *task.stream;
     Predictor& predictor = stream.predictor();
-    Prediction prediction =
-        predictor.predict(task.key(stream.spec().seed), task.bytes, format_hint(task.path));
+    Prediction prediction = predictor.predict(stream.key(task), task.bytes, format_hint(task.path));
     if (!options_.predict) prediction = {.cost_ns = predictor.mean_ns()};
     task.predict(prediction, predictor.model().observations());
 }
@@ -33,7 +32,7 @@ bool Conductor::renew(Task& task) {
     Predictor& predictor = stream.predictor();
     const std::uint64_t learned = predictor.model().observations();
     if (!options_.predict || task.learned == learned) return false;
-    task.predict(predictor.renew(task.key(stream.spec().seed), task.bytes, format_hint(task.path)), learned);
+    task.predict(predictor.renew(stream.key(task), task.bytes, format_hint(task.path)), learned);
     return true;
 }
 
@@ -55,18 +54,19 @@ void Conductor::renew_waiting(Stream& stream) {
 void Conductor::ask_headers() {
     const auto waiting = [this](std::uint64_t tag) {
         Task* task = tasks_.find(tag);
-        return task != nullptr && task->state == TaskState::kRunnable && !task->header_asked ? task : nullptr;
+        return task != nullptr && task->state == TaskState::kRunnable && !task->header ? task : nullptr;
     };
     while (!unseen_.empty() && waiting(unseen_.front()) == nullptr)
         unseen_.pop_front();
     if (unseen_.empty()) return;
+    Crew& native = crews_.native();
     std::size_t runnable = 0;
     for (const auto& [id, stream] : streams_) {
         for (Lane lane : {Lane::kLight, Lane::kMedium, Lane::kHeavy})
-            runnable += scheduler_.runnable(id, lane);
+            runnable += native.scheduler.runnable(id, lane);
     }
-    if (runnable <= workers_->places()) return;
-    while (!unseen_.empty() && workers_->can_look()) {
+    if (runnable <= native.pool->places()) return;
+    while (!unseen_.empty() && native.pool->can_look()) {
         Task* task = waiting(unseen_.front());
         unseen_.pop_front();
         if (task == nullptr) continue;
@@ -75,14 +75,15 @@ void Conductor::ask_headers() {
         job.input_offset = task->input_offset;
         job.input_bytes = task->bytes;
         job.output_offset = SL_SHM_NO_OUTPUT;
-        workers_->give_header(job);
-        task->header_asked = true;
+        native.pool->give_header(job);
+        task->header = job.tag;
     }
 }
 
 void Conductor::on_header(const sl_shm_completion& completion) {
+    header_ended(completion.tag);
     Task* task = tasks_.find(completion.tag);
-    if (task == nullptr || !std::exchange(task->header_asked, false)) return;
+    if (task == nullptr) return;  // it has been picked, or has gone
     Stream& stream = *task->stream;
     const std::uint64_t pixels = std::uint64_t{completion.width} * completion.height;
     if (pixels == 0 || pixels > stream.spec().pipeline.max_pixels) return;  // the decode says what is wrong
@@ -92,16 +93,19 @@ void Conductor::on_header(const sl_shm_completion& completion) {
                           .height = completion.height,
                           .progressive = completion.progressive != 0};
     Predictor& predictor = stream.predictor();
-    task->predict(predictor.renew(task->key(stream.spec().seed), task->bytes, picture),
-                  predictor.model().observations());
+    task->predict(predictor.renew(stream.key(*task), task->bytes, picture), predictor.model().observations());
     // Its slot stays the one it has.
     stream.flow.admission.changed(before, task->lane);
-    scheduler_.move(stream.id(), before, task->lane, task->runnable());
+    stream.flow.crew->scheduler.move(stream.id(), before, task->lane, task->runnable());
 }
 
-// What a worker still says of the sample's header is about somebody else from now on: its buffer may be.
-void Conductor::forget_header(Task& task) {
-    if (std::exchange(task.header_asked, false)) TaskTable::rename(task);
+// No worker reads the buffer for this job any more.
+void Conductor::header_ended(std::uint64_t tag) {
+    if (const auto late = late_headers_.extract(tag)) {
+        input_->release(late.mapped().input_offset, late.mapped().bytes);
+    } else if (Task& task = tasks_.at(static_cast<std::uint32_t>(tag)); task.header == tag) {
+        task.header.reset();
+    }
 }
 
 }  // namespace sl

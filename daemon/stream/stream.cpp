@@ -30,7 +30,7 @@ Stream::Stream(const Spec& spec, std::shared_ptr<const Dataset> dataset, const R
 Result<std::unique_ptr<Stream>> Stream::create(const Spec& spec, std::shared_ptr<const Dataset> dataset,
                                                const RingIdentity& base, const Wish& wish,
                                                std::shared_ptr<CostModel> costs, MemoryBudget& budget) {
-    if (spec.pipeline.height == 0 || spec.pipeline.width == 0) {
+    if (dataset->items() == nullptr && (spec.pipeline.height == 0 || spec.pipeline.width == 0)) {
         return fail(Status::kSpec,
                     "the pipeline gives pictures no fixed size, so they cannot be batched: add "
                     "{\"op\": \"random_resized_crop\", \"size\": [224, 224]}, \"resize\" or \"center_crop\"");
@@ -65,6 +65,7 @@ Result<std::unique_ptr<Stream>> Stream::create(const Spec& spec, std::shared_ptr
     stream->memory_ = std::move(*memory);
     stream->ring_ = std::move(*ring);
     stream->slots_ = SampleSlots(std::move(*samples), layout->sample_slot_bytes, layout->sample_slots);
+    stream->plan_copies();
     // Resumed after the last batch: nothing will be published that could be followed by the end.
     if (stream->planned_all())
         stream->ring_.publish_state(SL_DESCRIPTOR_END, spec.epochs, stream->front_step_);
@@ -87,7 +88,8 @@ void Stream::open_account(std::uint64_t epoch, const BatchPlan& made) {
     std::uint64_t planned = (last - first) * made.members(0);
     for (std::uint32_t i = 0; i < made.members(last); ++i)
         planned += made.member(last, i).repeat ? 0 : 1;
-    ledger_.plan_epoch(epoch, planned, made.left_out(), first);
+    planned -= nobodies_planned(made, first);
+    ledger_.plan_epoch(epoch, planned, made.left_out() - nobodies_left_out(made), first);
 }
 
 // Whether a position in the epoch lies before that at which the stream was resumed.
@@ -117,9 +119,12 @@ bool Stream::next_place(Task& task) {
 }
 
 bool Stream::next_substitute(Task& task) {
-    auto substitute = plan(task.epoch).substitute(task.batch, task.row, task.substitutes_tried);
-    if (!substitute) return false;
-    ++task.substitutes_tried;
+    std::optional<Member> substitute;
+    do {
+        substitute = plan(task.epoch).substitute(task.batch, task.row, task.substitutes_tried);
+        if (!substitute) return false;
+        ++task.substitutes_tried;
+    } while (is_nobody(substitute->id));
     task.sample_id = substitute->id;
     ledger_.set_substitute(task.failure_index, task.sample_id);
     return true;
@@ -147,6 +152,7 @@ bool Stream::open_outputs() {
         output.slot = *slot;
         output.count = plan(epoch).members(batch);
         output.left = output.count;
+        output.nobodies = nobodies_in(epoch, batch);
         output.rows.resize(output.count);
         outputs_.push_back(std::move(output));
         any = true;
@@ -155,13 +161,13 @@ bool Stream::open_outputs() {
 }
 
 Stream::Output* Stream::output_for(const Task& task) {
-    if (spec_.order_policy == OrderPolicy::kStrict) {
+    if (spec_.order_policy == OrderPolicy::kStrict || is_nobody(task.sample_id)) {
         if (outputs_.empty() || task.step < outputs_.front().step) return nullptr;
         std::uint64_t index = task.step - outputs_.front().step;
         return index < outputs_.size() ? &outputs_[index] : nullptr;
     }
     auto found = std::ranges::find_if(outputs_, [&](const Output& output) {
-        return output.epoch == task.epoch && output.filled < output.count;
+        return output.epoch == task.epoch && output.filled + output.nobodies < output.count;
     });
     return found == outputs_.end() ? nullptr : &*found;
 }
@@ -173,15 +179,18 @@ bool Stream::place(Task& task) {
         return false;
     }
     task.output_step = output->step;
-    task.output_row = spec_.order_policy == OrderPolicy::kStrict ? task.row : output->filled;
-    ++output->filled;
+    const bool nobody = is_nobody(task.sample_id);
+    const std::uint32_t next =
+        nobody ? output->count - output->nobodies + output->nobodies_filled : output->filled;
+    task.output_row = spec_.order_policy == OrderPolicy::kStrict ? task.row : next;
+    ++(nobody ? output->nobodies_filled : output->filled);
     output->failures += task.failures;
     bool substitute = task.sample_id != task.planned.id;
     output->rows[task.output_row] = {
         .id = task.sample_id,
         .counts = !task.placeholder && !substitute && !task.planned.repeat,
         .substitute = substitute && !task.placeholder,
-        .padding = task.planned.repeat,
+        .padding = task.planned.repeat || nobody,
         .valid = task.planned.valid && !task.placeholder,
     };
     return true;
@@ -189,7 +198,7 @@ bool Stream::place(Task& task) {
 
 bool Stream::fully_placed(const Task& task) const {
     const Output& output = outputs_[task.output_step - outputs_.front().step];
-    return output.filled == output.count;
+    return output.filled + output.nobodies_filled == output.count;
 }
 
 std::uint64_t Stream::due_step() const {
@@ -199,6 +208,19 @@ std::uint64_t Stream::due_step() const {
 
 std::vector<std::uint32_t> Stream::take_waiting() {
     return std::exchange(waiting_, {});
+}
+
+void Stream::add_picture(const Task& task, RowJob& job) {
+    const Output& output = outputs_[task.output_step - outputs_.front().step];
+    job.table = &table_;
+    job.target = {ring_.tensor(output.slot, 0) + task.output_row * ring_.layout().image_row_bytes,
+                  spec_.pipeline.height,
+                  spec_.pipeline.width,
+                  spec_.pipeline.channels,
+                  spec_.dtype,
+                  spec_.layout};
+    job.fields.label = reinterpret_cast<std::int64_t*>(ring_.tensor(output.slot, 1)) + task.output_row;
+    job.label = dataset_->label(task.sample_id);
 }
 
 RowJob Stream::row_job(const Task& task, std::uint64_t tag) {
@@ -211,16 +233,13 @@ RowJob Stream::row_job(const Task& task, std::uint64_t tag) {
     RowJob job;
     job.tag = tag;
     job.sample = task.placeholder ? nullptr : slots_.data(task.slot);
-    job.table = &table_;
-    job.target = {ring_.tensor(output.slot, 0) + row * layout.image_row_bytes,
-                  spec_.pipeline.height,
-                  spec_.pipeline.width,
-                  spec_.pipeline.channels,
-                  spec_.dtype,
-                  spec_.layout};
-    job.fields.label = field(1, static_cast<std::int64_t*>(nullptr));
-    job.fields.sample_id = field(2, static_cast<std::uint64_t*>(nullptr));
-    job.fields.valid = field(3, static_cast<std::uint8_t*>(nullptr));
+    if (is_items()) {
+        add_item(task, job);
+    } else {
+        add_picture(task, job);
+    }
+    job.fields.sample_id = field(layout.sample_id_tensor, static_cast<std::uint64_t*>(nullptr));
+    job.fields.valid = field(layout.sample_id_tensor + 1, static_cast<std::uint8_t*>(nullptr));
     job.fields.info = ring_.info(output.slot, row);
     if (spec_.explain) {
         job.fields.crop_box = reinterpret_cast<std::int32_t*>(ring_.tensor(output.slot, 4)) + 4 * row;
@@ -229,7 +248,6 @@ RowJob Stream::row_job(const Task& task, std::uint64_t tag) {
         std::ranges::copy(box, job.crop_box);
         job.flip = task.flip ? 1 : 0;
     }
-    job.label = dataset_->label(task.sample_id);
     job.info = {.sample_id = task.sample_id,
                 .planned_id = task.planned.id,
                 .lane = static_cast<std::uint32_t>(task.lane),

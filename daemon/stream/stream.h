@@ -34,6 +34,8 @@
 
 namespace sl {
 
+struct Crew;
+
 class Stream {
   public:
     // What a client asks for beside the spec.
@@ -73,6 +75,20 @@ class Stream {
     // Ends the stream with an error now (workers cannot be started, ...).
     void stop(const Error& error);
 
+    // stream_items.cpp: whether the samples are items that guests make, and what that changes.
+    [[nodiscard]] bool is_items() const { return dataset_->items() != nullptr; }
+    // Whether a place is nobody's: its row stays zero and not valid.
+    [[nodiscard]] bool is_nobody(std::uint64_t id) const {
+        return is_items() && dataset_->items()->is_nobody(id);
+    }
+    // What a task's random numbers and its history are kept by; of an item its index and the data set's
+    // epoch.
+    [[nodiscard]] DrawKey key(const Task& task) const;
+    // What stands for a file's size in an item's features.
+    [[nodiscard]] std::uint64_t item_cost_bytes(const Task& task) const;
+    // What its guest wrote of an item that raised.
+    [[nodiscard]] std::string item_text(const Task& task) const;
+
     // Record of a sample that failed; counts against the budget when its batch is published.
     void record_failure(Task& task, const SampleError& error);
 
@@ -105,6 +121,7 @@ class Stream {
         Admission admission;         // tasks whose size is known and that wait for a slot and an input buffer
         std::uint64_t renew_at = 0;  // observations of the cost model: then predictions are renewed
         bool closing = false;
+        Crew* crew = nullptr;  // that does its jobs
         Slowest slowest;
     };
     Flow flow;
@@ -127,8 +144,10 @@ class Stream {
         std::uint64_t batch = 0;
         std::uint32_t slot = 0;
         std::uint32_t count = 0;
-        std::uint32_t filled = 0;  // rows given away (ready)
-        std::uint32_t left = 0;    // rows not written yet
+        std::uint32_t filled = 0;    // rows given to samples
+        std::uint32_t nobodies = 0;  // rows planned for nobody; they are the last ones in `ready`
+        std::uint32_t nobodies_filled = 0;
+        std::uint32_t left = 0;  // rows not written yet
         std::uint32_t failures = 0;
         std::vector<Row> rows;
         std::optional<sl_shm_stream_error> error;
@@ -143,6 +162,12 @@ class Stream {
     [[nodiscard]] bool before_start(std::uint64_t epoch, std::uint64_t position);
     Output* output_for(const Task& task);
     void finish_step(std::uint64_t step);
+    void plan_copies();
+    std::uint32_t nobodies_in(std::uint64_t epoch, std::uint64_t batch);
+    [[nodiscard]] std::uint64_t nobodies_planned(const BatchPlan& made, std::uint64_t first_batch) const;
+    [[nodiscard]] std::uint64_t nobodies_left_out(const BatchPlan& made) const;
+    void add_picture(const Task& task, RowJob& job);
+    void add_item(const Task& task, RowJob& job);
     void publish_output(Output& output);
     bool over_budget(const Output& output);
     void account(const Output& output);
@@ -158,6 +183,7 @@ class Stream {
     Predictor predictor_;
     Ledger ledger_;
     NormalizeTable table_;
+    CopyPlan copies_;  // of items
 
     std::map<std::uint64_t, BatchPlan> plans_;  // of the epochs under way
     std::uint64_t cursor_epoch_ = 0;

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <initializer_list>
+#include <span>
+#include <string_view>
 
 #include "shm/socket.h"
 
@@ -17,65 +20,64 @@ std::uint64_t align(std::uint64_t value, std::uint64_t border) {
     return (value + border - 1) / border * border;
 }
 
-std::uint64_t element_bytes(std::uint32_t dtype) {
-    switch (dtype) {
-        case SL_SHM_FLOAT32:
-        case SL_SHM_INT32:
-            return 4;
-        case SL_SHM_FLOAT16:
-        case SL_SHM_BFLOAT16:
-            return 2;
-        case SL_SHM_INT64:
-        case SL_SHM_UINT64:
-            return 8;
-        default:
-            return 1;
-    }
-}
-
 struct Builder {
     StreamLayout& layout;
     std::uint64_t offset = 0;
 
-    void add(const char* name, std::uint32_t dtype, std::initializer_list<std::int64_t> row_shape) {
+    void add(std::string_view name, std::uint32_t dtype, std::span<const std::uint64_t> row_shape) {
         sl_shm_tensor tensor{};
         copy_text(tensor.name, name);
         tensor.dtype = dtype;
         tensor.shape[0] = layout.batch_size;
         tensor.ndim = 1;
         std::uint64_t elements = layout.batch_size;
-        for (std::int64_t side : row_shape) {
-            tensor.shape[tensor.ndim++] = side;
-            elements *= static_cast<std::uint64_t>(side);
+        for (std::uint64_t side : row_shape) {
+            tensor.shape[tensor.ndim++] = static_cast<std::int64_t>(side);
+            elements *= side;
         }
         tensor.offset = offset;
         tensor.bytes = elements * element_bytes(dtype);
         offset = align(offset + tensor.bytes, SL_SHM_TENSOR_ALIGN);
         layout.tensors.push_back(tensor);
     }
+    void add(std::string_view name, std::uint32_t dtype, std::initializer_list<std::uint64_t> row_shape) {
+        add(name, dtype, std::span(row_shape.begin(), row_shape.size()));
+    }
+    void add_ids() {
+        layout.sample_id_tensor = layout.tensors.size();
+        add("sample_id", SL_SHM_UINT64, {});
+        add("valid", SL_SHM_UINT8, {});
+    }
 };
 
-void add_tensors(const Spec& spec, StreamLayout& layout) {
+void add_pictures(const Spec& spec, Builder& builder) {
     const Pipeline& pipeline = spec.pipeline;
     auto dtype = static_cast<std::uint32_t>(spec.dtype);
-    std::int64_t height = pipeline.height;
-    std::int64_t width = pipeline.width;
-    std::int64_t channels = pipeline.channels;
-    Builder builder{layout};
+    const std::uint64_t height = pipeline.height;
+    const std::uint64_t width = pipeline.width;
+    const std::uint64_t channels = pipeline.channels;
     if (spec.layout == Layout::kNchw) {
         builder.add("image", dtype, {channels, height, width});
     } else {
         builder.add("image", dtype, {height, width, channels});
     }
     builder.add("label", SL_SHM_INT64, {});
-    builder.add("sample_id", SL_SHM_UINT64, {});
-    builder.add("valid", SL_SHM_UINT8, {});
+    builder.add_ids();
     if (spec.explain) {
         builder.add("crop_box", SL_SHM_INT32, {4});
         builder.add("flip", SL_SHM_UINT8, {});
     }
+    StreamLayout& layout = builder.layout;
     layout.image_row_bytes = layout.tensors.front().bytes / layout.batch_size;
-    layout.slot_bytes = align(builder.offset, SL_SHM_PAGE);
+    layout.sample_slot_bytes = align(pipeline.sample_bytes(), SL_SHM_TENSOR_ALIGN);
+}
+
+void add_items(const ItemsSpec& items, Builder& builder) {
+    for (const RowField& field : items.rows)
+        builder.add(field.name, field.dtype, field.shape);
+    if (items.opaque) builder.add("item_bytes", SL_SHM_UINT64, {});
+    builder.add_ids();
+    builder.layout.sample_slot_bytes = item_layout(items).slot_bytes;
 }
 
 }  // namespace
@@ -87,7 +89,13 @@ Result<StreamLayout> plan_layout(const Spec& spec, std::uint32_t slots, std::uin
     }
     StreamLayout layout;
     layout.batch_size = spec.batch.size;
-    add_tensors(spec, layout);
+    Builder builder{layout};
+    if (spec.kind == DatasetKind::kItems) {
+        add_items(spec.items, builder);
+    } else {
+        add_pictures(spec, builder);
+    }
+    layout.slot_bytes = align(builder.offset, SL_SHM_PAGE);
     layout.slot_count = slots != 0                         ? slots
                         : layout.slot_bytes <= kSmallBatch ? kSmallBatchSlots
                                                            : kDefaultSlots;
@@ -109,7 +117,6 @@ Result<StreamLayout> plan_layout(const Spec& spec, std::uint32_t slots, std::uin
     layout.sample_slots.lanes = {std::max({batch + batch / 2, 24U, 2 * workers}), std::max(batch / 2, 8U),
                                  std::max({batch - batch / 4, 12U, 2 * workers})};
     layout.sample_slots.reserve = batch;
-    layout.sample_slot_bytes = align(spec.pipeline.sample_bytes(), SL_SHM_TENSOR_ALIGN);
     return layout;
 }
 

@@ -14,7 +14,8 @@
 namespace sl {
 
 struct StreamLayout {
-    std::vector<sl_shm_tensor> tensors;  // image, label, sample_id, valid [, crop_box, flip]
+    // image, label, sample_id, valid [, crop_box, flip]; of items: each row's, [item_bytes,] sample_id, valid
+    std::vector<sl_shm_tensor> tensors;
     std::uint32_t batch_size = 0;
     std::uint32_t slot_count = 0;
     std::uint32_t ring_capacity = 0;
@@ -25,6 +26,7 @@ struct StreamLayout {
     std::uint64_t slots_offset = 0;
     std::uint64_t segment_bytes = 0;
     std::uint64_t image_row_bytes = 0;
+    std::size_t sample_id_tensor = 0;  // index; valid is the next
 
     SlotCounts sample_slots;
     std::uint64_t sample_slot_bytes = 0;

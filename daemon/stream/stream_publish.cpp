@@ -11,6 +11,17 @@ namespace {
 // The failure rate says something only once enough samples have been asked for.
 constexpr std::uint64_t kRateNeedsSamples = 1000;
 
+// Of a traceback the end says what it was; cut between characters of UTF-8.
+std::string end_of(const std::string& text) {
+    constexpr std::string_view kCut = "... ";
+    constexpr std::size_t kMost = SL_SHM_MESSAGE_MAX - 1;
+    if (text.size() <= kMost) return text;
+    std::size_t from = text.size() - (kMost - kCut.size());
+    while (from < text.size() && (static_cast<unsigned char>(text[from]) & 0xC0U) == 0x80U)
+        ++from;
+    return std::string(kCut) + text.substr(from);
+}
+
 }  // namespace
 
 sl_shm_stream_error Stream::sample_error(const Task& task, const SampleError& error) const {
@@ -23,7 +34,7 @@ sl_shm_stream_error Stream::sample_error(const Task& task, const SampleError& er
     out.epoch = task.epoch;
     out.batch = task.batch;
     copy_text(out.path, task.path);
-    copy_text(out.message, error.message);
+    copy_text(out.message, error.kind == SampleErrorKind::kRaised ? end_of(error.message) : error.message);
     return out;
 }
 

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -75,9 +76,9 @@ struct Task {
 
     Lane lane = Lane::kLight;
     double predicted_ns = 0;
-    bool cost_known = false;    // it had been decoded before
-    bool header_asked = false;  // a worker has been asked for its header and has not answered
-    std::uint64_t learned = 0;  // what its cost model had observed when that was predicted
+    bool cost_known = false;              // it had been decoded before
+    std::optional<std::uint64_t> header;  // tag of the header job that a worker has, and reads its buffer for
+    std::uint64_t learned = 0;            // what its cost model had observed when that was predicted
     double actual_ns = 0;
     Box box;
     bool flip = false;

@@ -35,7 +35,11 @@ void Conductor::trace_decode(const Task& task, const sl_shm_completion& completi
     event.amount = completion.cpu_ns;
     event.track = static_cast<std::uint16_t>(worker);
     event.error = completion.error_kind;
-    trace_.record_decode(event, completion.begin_ns, completion.end_ns);
+    if (task.stream->flow.crew->is_native()) {
+        trace_.record_decode(event, completion.begin_ns, completion.end_ns);
+    } else {
+        trace_.record_guest(event, completion.begin_ns, completion.end_ns);
+    }
     if (completion.error_kind == 0)
         task.stream->flow.slowest.add({task.sample_id, completion.cpu_ns, task.predicted_ns});
 }

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <cstdio>
+#include <cstring>
 #include <utility>
 
 #include "daemon/quarantine/quarantine_lines.h"
@@ -32,6 +34,18 @@ void count_decoded(sl_shm_stats& stats, const Task& task, bool class_error) {
     count(stats.absolute_error_ppm, static_cast<std::uint64_t>(error * 1e6));
 }
 
+// For an item whose guest has been killed since it took too long, or that has ended too many guests.
+SampleError lost_item_error(const Task& task, const LostJob& lost) {
+    spdlog::warn("{} has {} its guest: given up", shown(task.path),
+                 lost.timed_out ? "taken too long, and lost" : "twice ended");
+    if (!lost.timed_out)
+        return {SampleErrorKind::kPoison, "its guest worker ended each time it made the item", kNoOffset, 0};
+    char limit[32];
+    std::snprintf(limit, sizeof limit, "%g s", task.stream->spec().items.timeout_s);
+    return {SampleErrorKind::kTimeout, std::string("it took longer than errors.timeout_s allows, ") + limit,
+            kNoOffset, 0};
+}
+
 // For a sample that has ended so many workers that it is not tried again.
 SampleError lost_error(const Task& task, const LostJob& lost) {
     spdlog::warn("{} has ended its worker {} times (last by {} {}): given up", shown(task.path),
@@ -49,19 +63,20 @@ SampleError lost_error(const Task& task, const LostJob& lost) {
 
 }  // namespace
 
-void Conductor::dispatch() {
-    while (workers_->has_capacity()) {
-        auto pick = scheduler_.pick();
+void Conductor::dispatch(Crew& crew) {
+    while (crew.pool->has_capacity()) {
+        auto pick = crew.scheduler.pick();
         if (!pick) {
-            if (scheduler_.holds()) look_again();
-            return starved();
+            if (crew.scheduler.holds()) look_again(crew);
+            return starved(crew);
         }
         Task& task = tasks_.at(pick->runnable.task);
         Stream& stream = *task.stream;
-        forget_header(task);
-        if (auto known = quarantine_->find(task.path, attempt_of(task, task.bytes))) {
+        if (task.header) TaskTable::rename(task);  // the answer comes too late
+        if (auto known = stream.is_items() ? std::nullopt
+                                           : quarantine_->find(task.path, attempt_of(task, task.bytes))) {
             // Found out since it was read, in another epoch or stream.
-            scheduler_.lost(task.index);
+            crew.scheduler.lost(task.index);
             stream.flow.admission.left(task.lane);
             fail(task, std::move(*known));
             continue;
@@ -69,50 +84,49 @@ void Conductor::dispatch() {
         task.state = TaskState::kDecoding;
         task.asked_ns = Trace::now();
         stream.flow.admission.left(task.lane);
+        const DrawKey key = stream.key(task);
         sl_shm_job job{.tag = TaskTable::tag(task),
                        .stream_id = stream.id(),
                        .input_offset = task.input_offset,
-                       .input_bytes = task.bytes,
+                       .input_bytes = task.has_input ? task.bytes : 0,
                        .output_offset = stream.slots().offset(task.slot),
-                       .seed = stream.spec().seed,
-                       .epoch = task.epoch,
-                       .sample_id = task.sample_id};
-        workers_->give(job, task.lane);
-        stream.flow.admission.fed(scheduler_.runnable(stream.id(), Lane::kLight), options_.workers);
+                       .seed = key.seed,
+                       .epoch = key.epoch,
+                       .sample_id = key.sample_id};
+        crew.pool->give(job, task.lane);
+        stream.flow.admission.fed(crew.scheduler.runnable(stream.id(), Lane::kLight), crew.workers());
         start_reads(stream);  // one less in memory: the next may come
     }
 }
 
 // What the scheduler holds back may be due by then without anything else happening: when a sample hangs.
-void Conductor::look_again() {
+void Conductor::look_again(Crew& crew) {
     constexpr auto kSoon = std::chrono::milliseconds(20);
-    if (std::exchange(looks_again_, true)) return;
-    loop_.after(kSoon, [this] { looks_again_ = false; });
+    if (std::exchange(crew.looks_again, true)) return;
+    loop_.after(kSoon, [this, number = crew.number] {
+        auto found = crews_.all().find(number);
+        if (found != crews_.all().end()) found->second->looks_again = false;
+    });
 }
 
 // Workers could take more, and reads may be what they wait for.
-void Conductor::starved() {
+void Conductor::starved(const Crew& crew) {
     for (auto& [id, stream] : streams_) {
-        if (!stream->flow.closing) stream->flow.admission.starved();
+        if (stream->flow.crew == &crew && !stream->flow.closing) stream->flow.admission.starved();
     }
 }
 
-void Conductor::on_completion(const sl_shm_completion& completion, std::size_t worker) {
+void Conductor::on_completion(Crew& crew, const sl_shm_completion& completion, std::size_t worker) {
     Task* task = tasks_.find(completion.tag);
     if (task == nullptr || task->state != TaskState::kDecoding) return;
     trace_decode(*task, completion, worker);
-    scheduler_.finished(task->index, static_cast<double>(completion.cpu_ns));
-    scheduler_.took(static_cast<double>(completion.cpu_ns),
-                    static_cast<double>(completion.end_ns - completion.begin_ns));
+    crew.scheduler.finished(task->index, static_cast<double>(completion.cpu_ns));
+    crew.scheduler.took(static_cast<double>(completion.cpu_ns),
+                        static_cast<double>(completion.end_ns - completion.begin_ns));
     Stream& stream = *task->stream;
     release_input(*task);
     if (stream.flow.closing) return drop(*task);
-    if (completion.error_kind != 0) {
-        auto kind = completion.error_kind < static_cast<std::uint32_t>(SampleErrorKind::kCount)
-                        ? static_cast<SampleErrorKind>(completion.error_kind)
-                        : SampleErrorKind::kCorrupt;
-        return fail_at_decode(*task, {kind, completion.message, completion.error_offset, 0});
-    }
+    if (completion.error_kind != 0) return fail_at_decode(*task, error_of(*task, completion));
     task->actual_ns = static_cast<double>(completion.cpu_ns);
     task->box = {completion.box[0], completion.box[1], completion.box[2], completion.box[3]};
     task->flip = completion.flip != 0;
@@ -121,7 +135,7 @@ void Conductor::on_completion(const sl_shm_completion& completion, std::size_t w
     sl_shm_stats& stats = stream.ring().stats();
     count_decoded(stats, *task, class_error);
     count(stats.warnings, completion.warnings != 0 ? 1 : 0);
-    stream.predictor().observe(task->key(stream.spec().seed), task->bytes,
+    stream.predictor().observe(stream.key(*task), task->bytes,
                                {.format = completion.format,
                                 .width = completion.width,
                                 .height = completion.height,
@@ -130,26 +144,38 @@ void Conductor::on_completion(const sl_shm_completion& completion, std::size_t w
     finish(*task);
 }
 
-void Conductor::on_lost(const LostJob& lost) {
+SampleError Conductor::error_of(const Task& task, const sl_shm_completion& completion) {
+    auto kind = completion.error_kind < static_cast<std::uint32_t>(SampleErrorKind::kCount)
+                    ? static_cast<SampleErrorKind>(completion.error_kind)
+                    : SampleErrorKind::kCorrupt;
+    if (task.stream->is_items() && kind == SampleErrorKind::kRaised)
+        return {kind, task.stream->item_text(task), kNoOffset, 0};
+    return {kind, std::string(completion.message, ::strnlen(completion.message, sizeof completion.message)),
+            completion.error_offset, 0};
+}
+
+void Conductor::on_lost(Crew& crew, const LostJob& lost) {
     Task* task = tasks_.find(lost.tag);
     if (task == nullptr || task->state != TaskState::kDecoding) return;
-    scheduler_.lost(task->index);
+    crew.scheduler.lost(task->index);
     Stream& stream = *task->stream;
     if (stream.flow.closing) return drop(*task);
+    if (stream.is_items() && lost.timed_out) return fail(*task, lost_item_error(*task, lost));
     if (lost.suspect) {
         count(stream.ring().stats().retried, 1);
         // The pool's own kill, after too long a time, is the sample's doing like a crash.
         bool killed_from_outside = lost.signal == SIGKILL && !lost.timed_out;
         ++(killed_from_outside ? task->kills : task->crashes);
         if (task->crashes >= kMaxCrashes || task->kills >= kMaxKills)
-            return fail_at_decode(*task, lost_error(*task, lost));
+            return stream.is_items() ? fail(*task, lost_item_error(*task, lost))
+                                     : fail_at_decode(*task, lost_error(*task, lost));
     }
     stream.flow.admission.entered(task->lane);
     make_runnable(*task);  // its bytes and its slot are still there
 }
 
 void Conductor::fail_at_decode(Task& task, SampleError error) {
-    quarantine_->remember(task.path, attempt_of(task, task.bytes), error);
+    if (!task.stream->is_items()) quarantine_->remember(task.path, attempt_of(task, task.bytes), error);
     fail(task, std::move(error));
 }
 

@@ -82,7 +82,7 @@ static void no_batch(sl_shm_batch_header* header) {
     header->batch_size = 0;
 }
 static void many_tensors(sl_shm_batch_header* header) {
-    header->tensor_count = SL_SHM_MAX_TENSORS + 1;
+    header->tensor_count = SL_SHM_ALL_TENSORS + 1;
 }
 static void endless_name(sl_shm_batch_header* header) {
     memset(header->tensors[0].name, 'x', 32);
@@ -137,8 +137,8 @@ static const struct lie {
 } lies[] = {
     {wrong_magic, SL_E_PROTOCOL, "not one of SpeedyLoader's"},
     {not_ready, SL_E_PROTOCOL, "not one of SpeedyLoader's"},
-    {too_new, SL_E_VERSION, "layout 2.2"},
-    {too_old, SL_E_VERSION, "layout 1.1"},
+    {too_new, SL_E_VERSION, "layout 2.3"},
+    {too_old, SL_E_VERSION, "layout 1.2"},
     {other_length, SL_E_PROTOCOL, "segment length"},
     {short_header, SL_E_PROTOCOL, "header length"},
     {no_slots, SL_E_PROTOCOL, "slot count"},

@@ -3,11 +3,9 @@
 The layouts spoken here are those of shm/messages.h and shm/layout.h.
 """
 
-import array
 import contextlib
 import errno
 import fcntl
-import json
 import mmap
 import os
 import pathlib
@@ -19,50 +17,14 @@ import time
 
 from support.capi import Client
 from support.daemon import wait_for
+from support.raw import DOCUMENT, ERROR, OPEN_REPLY, SEGMENT, STATUS, RawClient
 from support.specs import id_spec, spec
 
 MIB = 1 << 20
-HELLO, HELLO_REPLY, ERROR, OPEN, OPEN_REPLY, SEGMENT, STATUS, DOCUMENT = 1, 2, 3, 4, 5, 6, 9, 11
 BATCHES, RETURNS, WAKE, EVENT = 1, 2, 3, 4
-HEAD = struct.Struct("<IHHII")
 MAX_STREAMS = 64
 MANY_OPENINGS = 150
 E_BUDGET = -12
-
-
-class RawClient:
-    """A connection that has said HELLO and then sends what it likes."""
-
-    def __init__(self, path):
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._socket.settimeout(30)
-        self._socket.connect(str(path))
-        self.send(HELLO, 0, struct.pack("<II64s", 1, 0, b"hostile"))
-        assert self.receive()[0] == HELLO_REPLY
-
-    def send(self, kind, request, body=b""):
-        self._socket.sendall(HEAD.pack(HEAD.size + len(body), 1, 0, kind, request) + body)
-
-    def receive(self):
-        """(type, request, body, descriptor or None) of the next message."""
-        data, parts, _, _ = self._socket.recvmsg(65536, socket.CMSG_SPACE(4))
-        if not data:
-            raise ConnectionError("the daemon has hung up")
-        fds = array.array("i")
-        for _, _, content in parts:
-            fds.frombytes(content[:4])
-        _, _, _, kind, request = HEAD.unpack_from(data)
-        return kind, request, data[HEAD.size:], fds[0] if fds else None
-
-    def ask_for_stream(self, request, job, slots):
-        text = json.dumps(job).encode()
-        self.send(OPEN, request, struct.pack("<IIII", slots, 0, len(text), 0) + text)
-
-    def close(self):
-        # Not close alone: another thread may be waiting for the socket.
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
 
 
 def open_raw(client, job, slots):

@@ -33,7 +33,7 @@ void a_wrong_value_is_named_with_its_key_and_what_is_allowed(void**) {
         {"/dataset/path", R"("a\u0000b")",
          "dataset.path is \"a\\u0000b\", allowed: a string that is not empty and has no NUL in it"},
         {"/dataset/max_pixels", "0", "dataset.max_pixels is 0, allowed: a whole number from 1 to 2147483648"},
-        {"/dataset/kind", "\"folder\"", "dataset.kind is \"folder\", allowed: image_folder, mix"},
+        {"/dataset/kind", "\"folder\"", "dataset.kind is \"folder\", allowed: image_folder, mix, items"},
         {"/batch/size", "0", "batch.size is 0, allowed: a whole number from 1 to 1048576"},
         {"/batch/size", "\"64\"", "batch.size is \"64\", allowed: a whole number from 1 to 1048576"},
         {"/batch/size", "1.5", "batch.size is 1.5, allowed: a whole number from 1 to 1048576"},
@@ -137,7 +137,7 @@ void an_order_of_ops_that_cannot_be_served_is_refused_with_the_reason(void**) {
 void a_dataset_kind_that_is_not_built_yet_says_so(void**) {
     for (const std::string kind : {"file_list", "webdataset", "npy", "nifti", "audio", "tokens", "table"}) {
         assert_refused(changed("/dataset/kind", ("\"" + kind + "\"").c_str()),
-                       ("dataset.kind \"" + kind + "\" is not built yet; built: image_folder, mix").c_str(),
+                       ("dataset.kind \"" + kind + "\" is not built yet; built: image_folder, mix, items").c_str(),
                        Status::kUnsupported);
     }
 }

@@ -102,6 +102,21 @@ void what_samples_take_longer_than_they_cost_is_measured(void**) {
     assert_true(scheduler.latest_start(kStream, Lane::kHeavy, heavy) / before < 1.01);
 }
 
+void workers_that_come_later_count_as_if_they_had_been_there(void**) {
+    Scheduler at_once(6, 2);
+    Scheduler grown(1, 2);
+    for (Scheduler* scheduler : {&at_once, &grown}) {
+        scheduler->add_stream(kStream, {.batch_size = kBatch});
+        scheduler->update(kStream, 0, kMean);
+    }
+    const Runnable later = sample(3, 0, 50 * kMean);
+    const double alone = grown.latest_start(kStream, Lane::kHeavy, later);
+    grown.set_workers(6);
+    const double together = grown.latest_start(kStream, Lane::kHeavy, later);
+    assert_true(std::abs(together - at_once.latest_start(kStream, Lane::kHeavy, later)) < 1);
+    assert_true(together < alone);
+}
+
 void a_heavy_sample_of_a_later_batch_starts_before_the_light_ones_of_that_batch(void**) {
     Scheduler scheduler = one_stream(4);
     for (std::uint32_t row = 0; row < kBatch; ++row)
@@ -305,8 +320,13 @@ void no_worker_idles_without_a_reason_and_nothing_is_given_twice(void**) {
     std::vector<std::uint32_t> running;
     std::uint32_t next_task = 0;
     int held = 0;
-    // Some light sample waits for memory, so its worker may be worth keeping.
-    const Runnable waiting = sample(20, 0);
+    // A consumer that leaves time, and some light sample that waits for memory: a worker may be worth
+    // keeping.
+    for (std::uint64_t step = 0; step <= 3; ++step) {
+        scheduler.advance(step * 10'000'000);
+        scheduler.taken(kStream, step, false);
+    }
+    const Runnable waiting = sample(4, 0);
     scheduler.next_light(kStream, &waiting);
     for (int step = 0; step < 200'000; ++step) {
         const std::uint32_t action = running.size() < 8 ? random() % 10 : 9;
@@ -365,6 +385,7 @@ int main() {
         cmocka_unit_test(a_runnable_sample_that_turns_out_heavy_is_started_as_one),
         cmocka_unit_test(on_half_as_many_cores_everything_takes_twice_as_long),
         cmocka_unit_test(what_samples_take_longer_than_they_cost_is_measured),
+        cmocka_unit_test(workers_that_come_later_count_as_if_they_had_been_there),
         cmocka_unit_test(a_heavy_sample_of_a_later_batch_starts_before_the_light_ones_of_that_batch),
         cmocka_unit_test(a_heavy_sample_starts_as_much_earlier_as_it_takes_longer),
         cmocka_unit_test(a_heavy_sample_that_has_time_waits_for_the_batch_that_is_due),

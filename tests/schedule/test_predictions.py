@@ -70,8 +70,10 @@ def test_the_second_run_starts_knowing(daemons, folder):
     assert first_daemon.stop() == 0
     second = predictions(daemons.start(), folder, seed=2)
     assert not knows(first) and knows(second)
-    assert second["start"]["mape"] < 0.7 * first["start"]["mape"]
     assert second["samples_known"] == SAMPLES
+    # The first was not ignorant either, for it had looked at headers; this one takes all for average.
+    average = predictions(daemons.start("--no-predict"), folder, seed=2)
+    assert second["start"]["mape"] < 0.5 * average["start"]["mape"]
 
 
 def test_streams_of_one_daemon_share_what_they_learn(daemon, folder):

@@ -27,7 +27,13 @@ class _Options(ctypes.Structure):
 
 class _OpenOptions(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_uint32), ("slots", ctypes.c_uint32), ("level", ctypes.c_int32),
-                ("flags", ctypes.c_uint32), ("timeout_ms", ctypes.c_int64), ("state", ctypes.c_char_p)]
+                ("flags", ctypes.c_uint32), ("timeout_ms", ctypes.c_int64), ("state", ctypes.c_char_p),
+                ("items", ctypes.c_void_p)]
+
+
+class _Items(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_uint32), ("reserved", ctypes.c_uint32), ("count", ctypes.c_uint64),
+                ("index", ctypes.POINTER(ctypes.c_uint64)), ("hints", ctypes.POINTER(ctypes.c_double))]
 
 
 class _Tensor(ctypes.Structure):
@@ -226,10 +232,17 @@ class Client:
             raise Error(self._library)
         self._handle = handle
 
-    def open(self, spec, slots=0, state=None, flags=0):
+    def open(self, spec, slots=0, state=None, flags=0, items=None):
+        """`items`: (the item of each position, their hints or None), for a spec of kind "items"."""
         text = json.dumps(spec).encode()
+        order = None
+        if items is not None:
+            index, hints = items
+            order = _sized(_Items, count=len(index), index=(ctypes.c_uint64 * len(index))(*index),
+                           hints=None if hints is None else (ctypes.c_double * len(hints))(*hints))
         options = _sized(_OpenOptions, slots=slots, flags=flags,
-                         state=None if state is None else state.encode())
+                         state=None if state is None else state.encode(),
+                         items=None if order is None else ctypes.addressof(order))
         handle = ctypes.c_void_p()
         status = self._library.sl_open(self._handle, text, len(text), ctypes.byref(options),
                                        ctypes.byref(handle))

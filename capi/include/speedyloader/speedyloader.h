@@ -85,12 +85,14 @@ typedef enum sl_level {
 } sl_level;
 
 enum { SL_DEVICE_CPU = 1 }; /* DLPack's number */
-enum { SL_MAX_DIMS = 8, SL_LANES = 3 };
+enum { SL_MAX_DIMS = 8, SL_LANES = 3, SL_MAX_FIELDS = 16 };
 enum { SL_STATE_MAX = 320 }; /* bytes that hold every text of sl_stream_state, its zero byte included */
 
 typedef struct sl_client sl_client; /* a connection to a daemon */
 typedef struct sl_stream sl_stream; /* an open data set with its pipeline and order */
 typedef struct sl_batch sl_batch;   /* a lease on one batch */
+typedef struct sl_guest sl_guest;   /* a guest worker's place in its crew */
+typedef struct sl_memory sl_memory; /* a hold on the memory that a guest writes to */
 
 enum {
     SL_CONNECT_NO_SPAWN = 1u, /* never start a private daemon */
@@ -109,13 +111,25 @@ enum {
     SL_OPEN_ALLOW_CHANGE = 1u /* options->state may be of another data set, or of what this one was before */
 };
 
+#define SL_NO_ITEM UINT64_MAX
+
+/* An order of items, for a spec whose dataset is of kind "items". Read during sl_open only. */
+typedef struct sl_items {
+    uint32_t struct_size;
+    uint32_t reserved;
+    uint64_t count;        /* positions: dataset.count of the spec */
+    const uint64_t* index; /* the item of each; SL_NO_ITEM: none, the row stays zero and is not valid */
+    const double* hints;   /* what each costs, in any unit, finite and above 0; NULL: nothing is known */
+} sl_items;
+
 typedef struct sl_open_options {
     uint32_t struct_size;
     uint32_t slots; /* batches that may lie ready or leased at once; 0: the daemon chooses */
     sl_level level;
-    uint32_t flags;     /* SL_OPEN_... */
-    int64_t timeout_ms; /* 0: 600,000, because the first opening of a folder scans it */
-    const char* state;  /* text of sl_stream_state: begin there; NULL or "": at the first batch */
+    uint32_t flags;        /* SL_OPEN_... */
+    int64_t timeout_ms;    /* 0: 600,000, because the first opening of a folder scans it */
+    const char* state;     /* text of sl_stream_state: begin there; NULL or "": at the first batch */
+    const sl_items* items; /* needed by a spec of kind "items", and allowed with no other; NULL: none */
 } sl_open_options;
 
 typedef struct sl_tensor {
@@ -259,11 +273,11 @@ SL_API sl_status sl_disconnect(sl_client* client);
  * first batch is the one that the state's stream would have given next, and so is every later one, with any
  * number of workers and slots, and on as many ranks as keep the global batch (batch.size x world_size). A
  * state that does not fit the spec or the data set is SL_E_SPEC; the message names each difference. With
- * SL_OPEN_ALLOW_CHANGE the data set may have changed: the stream begins at the same batch of the same epoch of
- * the data set as it is now, whose order is another; SL_E_SPEC if there is no such batch.
- * Errors: SL_E_SPEC, SL_E_DATASET, SL_E_NOT_FOUND, SL_E_DENIED, SL_E_BUDGET, SL_E_UNSUPPORTED,
- * SL_E_DISCONNECTED, SL_E_PROTOCOL, SL_E_NO_MEMORY, SL_E_IO; SL_TIMEOUT: nothing was opened. Requests of one
- * client are answered one after another. Any thread. */
+ * SL_OPEN_ALLOW_CHANGE the data set may have changed: the stream begins at the same batch of the same epoch
+ * of the data set as it is now, whose order is another; SL_E_SPEC if there is no such batch. Errors:
+ * SL_E_SPEC, SL_E_DATASET, SL_E_NOT_FOUND, SL_E_DENIED, SL_E_BUDGET, SL_E_UNSUPPORTED, SL_E_DISCONNECTED,
+ * SL_E_PROTOCOL, SL_E_NO_MEMORY, SL_E_IO; SL_TIMEOUT: nothing was opened. Requests of one client are answered
+ * one after another. Any thread. */
 SL_API sl_status sl_open(sl_client* client, const char* spec, size_t bytes, const sl_open_options* options,
                          sl_stream** stream);
 
@@ -351,6 +365,62 @@ SL_API sl_status sl_client_status(sl_client* client, char** json);
  * more than two, at most 262,144): four a sample and two a batch. trace->events is memory that sl_free frees.
  * Any thread. */
 SL_API sl_status sl_client_trace(sl_client* client, sl_trace* trace);
+
+/* ---- Guest workers ----
+ *
+ * A guest is a process of the job's own user that makes items: what a data set in the job's own language
+ * gives for an index. All guests of one loader are a crew, named by a random number that the spec of its
+ * streams has too (dataset.crew). A guest attaches, and then again and again takes a job, writes the fields
+ * of the item into shared memory, and says that it is done or has failed. The daemon decides who makes which
+ * item and when, and gathers the items into batches. If a guest dies, another one is given its job. */
+
+/* One item to be made. The fields are those of the spec's `rows`, in their order, each on a 64-byte border,
+ * and have what an earlier item left there. */
+typedef struct sl_guest_job {
+    uint32_t struct_size;
+    uint32_t field_count;
+    uint64_t index; /* of the item */
+    uint64_t epoch;
+    uint64_t seed;
+    void* field[SL_MAX_FIELDS];          /* to write to until sl_guest_done or sl_guest_failed */
+    uint64_t field_bytes[SL_MAX_FIELDS]; /* of dtype "bytes": how many there may be */
+    uint64_t token;                      /* the library's */
+    uint64_t stream;                     /* id, as in the status */
+} sl_guest_job;
+
+/* Makes this process a guest of the crew, which will have `workers` of them. Looks for the daemon as
+ * sl_connect does, but starts none: where none is, SL_E_DISCONNECTED. Other errors: those of sl_connect;
+ * SL_E_DENIED if the crew is another user's. Any thread. */
+SL_API sl_status sl_guest_attach(const sl_connect_options* options, uint64_t crew, uint32_t workers,
+                                 sl_guest** guest);
+
+/* Waits for a job. A job that is neither done nor failed is given again at once, so a call whose result was
+ * lost may be repeated. Errors: SL_E_DISCONNECTED if the daemon has gone or no longer wants this guest (its
+ * crew's last client has gone), which a waiting guest notices within 0.3 s; SL_E_PROTOCOL, SL_E_NO_MEMORY;
+ * after an error every call gives it again. One thread per handle. */
+SL_API sl_status sl_guest_next(sl_guest* guest, int64_t timeout_ms, sl_guest_job* job);
+
+/* The item is made. payload_bytes: how many bytes a field of dtype "bytes" has; else 0. What it cost is the
+ * CPU time of this thread since the job was given, or the time that passed where that is more than twice as
+ * long. Errors: SL_E_INVALID_ARGUMENT if it is not the job at hand, or too large: then it stays at hand. One
+ * thread per handle. */
+SL_API sl_status sl_guest_done(sl_guest* guest, const sl_guest_job* job, uint64_t payload_bytes);
+
+/* The item could not be made. text says why, for the report: UTF-8, zero-terminated; of one that is longer
+ * than the item's slot or 16,384 bytes the end is kept, for that is where a traceback names the error. Errors
+ * as sl_guest_done. One thread per handle. */
+SL_API sl_status sl_guest_failed(sl_guest* guest, const sl_guest_job* job, const char* text);
+
+/* Keeps the memory that the job's fields lie in mapped until sl_memory_release, also after the stream or the
+ * guest has ended, so that a view that somebody kept too long reads and writes stale bytes instead of ending
+ * the process. Errors: SL_E_INVALID_ARGUMENT if it is not the job at hand. One thread per handle. */
+SL_API sl_status sl_guest_hold(sl_guest* guest, const sl_guest_job* job, sl_memory** memory);
+
+/* Ends a hold; NULL is allowed. Any thread. */
+SL_API void sl_memory_release(sl_memory* memory);
+
+/* Leaves the crew; the job at hand is given to another guest. NULL is allowed. One thread per handle. */
+SL_API void sl_guest_detach(sl_guest* guest);
 
 /* Frees what the library gave as text or events; NULL is allowed. Any thread. */
 SL_API void sl_free(void* memory);

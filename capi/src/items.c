@@ -1,0 +1,69 @@
+/* The order of a stream of items, on its way to the daemon: ITEMS with a memfd, right before OPEN.
+ *
+ * Called by stream.c, which holds the connection's turn, so that no other opening comes in between. The file
+ * is sealed against every change: what the daemon has checked is what it uses. What the hints are worth the
+ * daemon judges. Any thread. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U /* Linux 6.3; older headers lack the name */
+#endif
+
+_Static_assert(SL_NO_ITEM == SL_SHM_NO_ITEM, "sent as it is");
+
+sl_status sl_items_check(const sl_items* given, sl_items* items) {
+    sl_status status = sl_take_options(given, items, sizeof *items, "sl_items");
+    if (status != SL_OK) return status;
+    if (items->count == 0 || items->index == NULL) {
+        return sl_fail(SL_E_INVALID_ARGUMENT, 0, "sl_items has %s",
+                       items->count == 0 ? "no position (count is 0)" : "no index");
+    }
+    if (items->count > INT64_MAX / (2 * sizeof(uint64_t))) {
+        return sl_fail(SL_E_INVALID_ARGUMENT, 0, "sl_items.count is %llu: no memory has so much room",
+                       (unsigned long long)items->count);
+    }
+    return SL_OK;
+}
+
+/* 0 or an errno. */
+static int write_all(int fd, const void* from, uint64_t bytes, uint64_t at) {
+    const uint8_t* source = from;
+    for (uint64_t done = 0; done < bytes;) {
+        ssize_t written = pwrite(fd, source + done, (size_t)(bytes - done), (off_t)(at + done));
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) return errno;
+        done += (uint64_t)written;
+    }
+    return 0;
+}
+
+static int fill(int fd, const sl_items* items) {
+    uint64_t bytes = items->count * sizeof(uint64_t);
+    int error = write_all(fd, items->index, bytes, 0);
+    if (error == 0 && items->hints != NULL) error = write_all(fd, items->hints, bytes, bytes);
+    if (error != 0) return error;
+    return fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) == 0 ? 0 : errno;
+}
+
+sl_status sl_items_send(sl_client* client, const sl_items* items, sl_time deadline) {
+    const char* name = "speedyloader-items";
+    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+    if (fd < 0 && errno == EINVAL) fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0) return sl_fail(SL_E_NO_MEMORY, errno, "cannot make a file for an order of items");
+    int error = fill(fd, items);
+    if (error != 0) {
+        close(fd);
+        return sl_fail(SL_E_NO_MEMORY, error, "cannot write an order of %llu items",
+                       (unsigned long long)items->count);
+    }
+    sl_msg_items message = {
+        .head = {.type = SL_MSG_ITEMS}, .count = items->count, .has_hints = items->hints != NULL ? 1 : 0};
+    sl_status status = sl_client_send(client, &message.head, sizeof message, NULL, 0, fd, deadline);
+    close(fd);
+    return status;
+}

@@ -1,0 +1,136 @@
+// How a session opens a stream: what the client asks for, the scan or the order that comes first, and the
+// segments it is sent. Thread safety and failures as in session.h.
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "daemon/broker/session.h"
+
+namespace sl {
+
+namespace {
+
+// Streams a client may have, those that are being opened included.
+constexpr std::size_t kMaxStreams = 64;
+
+}  // namespace
+
+// A relative path is meant from where the client stands, not from where the daemon was started.
+std::optional<std::string> Session::absolute_path(const std::string& path) const {
+    if (path.starts_with('/')) return std::nullopt;
+    std::error_code error;
+    auto folder = std::filesystem::read_symlink("/proc/" + std::to_string(pid_) + "/cwd", error);
+    if (error) return std::nullopt;
+    return (folder / path).lexically_normal().string();
+}
+
+// Not answered: what is wrong with it is told to who opens a stream with it.
+bool Session::on_items(Packet& packet) {
+    const auto* items = packet.as<sl_msg_items>();
+    if (items == nullptr || !packet.fd) {
+        order_ = fail(Status::kProtocol, "ITEMS is too short, or without a descriptor");
+    } else {
+        order_ = ItemOrder::take(packet.fd.get(), items->count, items->has_hints != 0);
+    }
+    packet.fd.reset();
+    return true;
+}
+
+bool Session::on_open(const Packet& packet) {
+    const auto* open = packet.as<sl_msg_open>();
+    std::uint32_t request = packet.head().request;
+    auto order = std::exchange(order_, std::nullopt);
+    if (open == nullptr ||
+        std::uint64_t{open->spec_bytes} + open->state_bytes != packet.tail<sl_msg_open>().size()) {
+        return reply_error(request, {Status::kProtocol, "OPEN has a wrong length", 0});
+    }
+    if (streams_.size() + opening_ >= kMaxStreams) {
+        return reply_error(
+            request,
+            {Status::kBudget, "a client may have at most " + std::to_string(kMaxStreams) + " streams", 0});
+    }
+    const auto* text = reinterpret_cast<const char*>(packet.tail<sl_msg_open>().data());
+    auto spec = parse_spec({text, open->spec_bytes});
+    if (!spec) return reply_error(request, spec.error());
+    Stream::Wish wish{.slots = open->slots, .resume = {}};
+    if ((open->flags & SL_OPEN_CHANGED_DATASET) != 0) wish.on_change = OnChange::kAllow;
+    if (open->state_bytes > 0) {
+        auto position = parse_position({text + open->spec_bytes, open->state_bytes});
+        if (!position) return reply_error(request, position.error());
+        wish.resume = *position;
+    }
+    if ((open->flags & SL_OPEN_SAMPLES) != 0) {
+        // Sample level: every sample a batch of its own, in the order they finish.
+        spec->batch.size = 1;
+        spec->order_policy = OrderPolicy::kReady;
+    }
+    if ((spec->kind == DatasetKind::kItems) != order.has_value()) {
+        return reply_error(request,
+                           {Status::kProtocol,
+                            order ? "items were given for a dataset that is not of kind items"
+                                  : "dataset.kind is \"items\", but no items were given with the spec",
+                            0});
+    }
+    if (order) return open_items(request, wish, *spec, std::move(*order));
+    for (FolderSpec& part : spec->parts) {
+        if (auto absolute = absolute_path(part.path)) part.path = *absolute;
+    }
+    // A scan may take long: the reply comes when it is done, if the session is still there.
+    ++opening_;
+    context_.scans.scan(*spec, alive_, [this, request, wish](ScanQueue::Found found) {
+        --opening_;
+        if (!start_stream(request, wish, std::move(found))) hang_up();
+    });
+    return true;
+}
+
+bool Session::open_items(std::uint32_t request, const Stream::Wish& wish, const Spec& spec,
+                         Result<std::shared_ptr<const ItemOrder>> order) {
+    if (!order) return reply_error(request, order.error());
+    if ((*order)->size() != spec.items.count) {
+        return reply_error(request, {Status::kProtocol,
+                                     "dataset.count is " + std::to_string(spec.items.count) + ", and " +
+                                         std::to_string((*order)->size()) + " items were given",
+                                     0});
+    }
+    auto dataset = Dataset::of_items(spec.items.name, std::move(*order));
+    return start_stream(request, wish, ScanQueue::Scanned{std::move(dataset), spec});
+}
+
+bool Session::start_stream(std::uint32_t request, const Stream::Wish& wish, ScanQueue::Found found) {
+    if (!found) return reply_error(request, found.error());
+    auto stream = context_.conductor.open(found->spec, std::move(found->dataset), wish, {id_, uid_});
+    if (!stream) return reply_error(request, stream.error());
+    if (auto attached = send_segments(request, **stream); !attached) {
+        context_.conductor.close(*stream);
+        return reply_error(request, attached.error());
+    }
+    streams_[(*stream)->id()] = *stream;
+    auto reply = make_message<sl_msg_open_reply>(SL_MSG_OPEN_REPLY, request);
+    reply.stream_id = (*stream)->id();
+    return sent(send_struct(socket_.get(), reply));
+}
+
+Result<void> Session::send_segments(std::uint32_t request, Stream& stream) {
+    const BatchRing& ring = stream.ring();
+    auto batches = ring.batches().read_only_fd();
+    if (!batches) return std::unexpected(batches.error());
+    struct {
+        std::uint32_t kind;
+        std::uint64_t bytes;
+        int fd;
+    } const segments[] = {{SL_SEGMENT_BATCHES, ring.batches().size(), batches->get()},
+                          {SL_SEGMENT_RETURNS, ring.returns().size(), ring.returns().writable_fd()},
+                          {SL_SEGMENT_WAKE, 0, ring.wake_fd()},
+                          {SL_SEGMENT_EVENT, 0, ring.event_fd()}};
+    for (const auto& segment : segments) {
+        auto message = make_message<sl_msg_segment>(SL_MSG_SEGMENT, request);
+        message.stream_id = stream.id();
+        message.kind = segment.kind;
+        message.bytes = segment.bytes;
+        if (auto sent = send_struct(socket_.get(), message, {}, segment.fd); !sent) return sent;
+    }
+    return {};
+}
+
+}  // namespace sl
