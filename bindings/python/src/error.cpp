@@ -50,6 +50,12 @@ void fail(sl_status code, const char* message) {
     throw CallFailed{record};
 }
 
+void raise(const char* type, const std::string& message) {
+    nb::object made = nb::module_::import_("speedyloader.errors").attr(type);
+    PyErr_SetString(made.ptr(), message.c_str());
+    throw nb::python_error();
+}
+
 void check_signals() {
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }

@@ -8,6 +8,8 @@
 #include <nanobind/nanobind.h>
 #include <speedyloader/speedyloader.h>
 
+#include <string>
+
 namespace sl::python {
 
 struct CallFailed {
@@ -22,6 +24,9 @@ sl_status check(sl_status status);
 
 // An error of this binding's own.
 [[noreturn]] void fail(sl_status code, const char* message);
+
+// For what the C API has no status: raises that class of speedyloader.errors. Needs the GIL.
+[[noreturn]] void raise(const char* type, const std::string& message);
 
 // Raises nb::python_error if a signal handler raised (KeyboardInterrupt). Needs the GIL.
 void check_signals();

@@ -5,6 +5,7 @@
 
 #include "batch.h"
 #include "error.h"
+#include "guest.h"
 #include "stream.h"
 #include "tensor.h"
 
@@ -18,6 +19,7 @@ NB_MODULE(_core, module) {
     sl::python::register_tensor(module);
     sl::python::register_batch(module);
     sl::python::register_stream(module);
+    sl::python::register_guest(module);
     module.def(
         "version", [] { return sl_version(); }, "The client library's version.");
 }

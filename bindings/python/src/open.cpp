@@ -41,6 +41,14 @@ sl_status open_now(const OpenOptions& options, Handles& handles) {
     open.timeout_ms = options.timeout_ms;
     open.flags = options.allow_change ? SL_OPEN_ALLOW_CHANGE : 0;
     open.state = options.state.empty() ? nullptr : options.state.c_str();
+    sl_items items{};
+    if (options.items != nullptr) {
+        items.struct_size = sizeof items;
+        items.count = options.items->index.size();
+        items.index = options.items->index.data();
+        items.hints = options.items->hints.empty() ? nullptr : options.items->hints.data();
+        open.items = &items;
+    }
     return sl_open(handles.client, options.spec.data(), options.spec.size(), &open, &handles.stream);
 }
 

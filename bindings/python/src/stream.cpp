@@ -39,13 +39,6 @@ nb::object load_json(sl_status status, char* json) {
         nb::bytes(text.get(), std::char_traits<char>::length(text.get())));
 }
 
-// For what the C API has no status: raises that class of speedyloader.errors. Needs the GIL.
-[[noreturn]] void raise(const char* type, const std::string& message) {
-    nb::object made = nb::module_::import_("speedyloader.errors").attr(type);
-    PyErr_SetString(made.ptr(), message.c_str());
-    throw nb::python_error();
-}
-
 }  // namespace
 
 Handles::Handles(Handles&& other) noexcept
@@ -179,12 +172,23 @@ nb::object Stream::deliver(sl_status status, sl_batch* batch) {
 }
 
 void Stream::close() {
-    if (::getpid() != pid_ || closed_.exchange(true)) return;
+    if (::getpid() != pid_) return;
+    closed_ = true;
     interrupted_.reset();
     ReleasedGil released;
     Handles closing;      // closed without the GIL, for the daemon may be slow to answer
     auto held = enter();  // a thread that waits leaves within a slice
     closing = std::move(handles_);
+}
+
+void Stream::finish() {
+    if (::getpid() != pid_) return;
+    closed_ = true;
+    interrupted_.reset();
+    ReleasedGil released;
+    Handles closing;
+    auto held = enter();
+    closing.stream = std::exchange(handles_.stream, nullptr);
 }
 
 nb::object Stream::interrupted() const {
@@ -282,19 +286,22 @@ void register_stream(nb::module_& module) {
             "__init__",
             [](Stream* self, std::string spec, std::optional<std::string> socket, std::string program,
                std::string state, bool allow_change, std::uint32_t slots, bool copy, bool ring_full_is_error,
-               std::int64_t timeout_ms) {
+               std::int64_t timeout_ms, nb::handle items) {
                 new (self) Stream({std::move(spec), std::move(state), allow_change, std::move(socket),
                                    std::move(program), slots, copy,
-                                   ring_full_is_error ? RingFull::kError : RingFull::kCopy, timeout_ms});
+                                   ring_full_is_error ? RingFull::kError : RingFull::kCopy, timeout_ms,
+                                   take_items(items)});
             },
             "spec"_a, "socket"_a = nb::none(), "program"_a = "", "state"_a = "", "allow_change"_a = false,
-            "slots"_a = 0, "copy"_a = false, "ring_full_is_error"_a = false, "timeout_ms"_a = 0)
+            "slots"_a = 0, "copy"_a = false, "ring_full_is_error"_a = false, "timeout_ms"_a = 0,
+            "items"_a = nb::none())
         .def("next", &Stream::next, "timeout_ms"_a, "until"_a,
              "A Batch, or 'end_of_epoch' once `until` epochs have ended, 'end', 'timeout'.")
         .def("check_process", &Stream::check_process, "ForkedError in a child of the process that opened it.")
         .def_prop_ro("interrupted", &Stream::interrupted,
                      "The batch that a signal's handler came in front of, or None; the next call gives it.")
         .def("close", &Stream::close, "Ends the stream and the connection; batches that are held stay valid.")
+        .def("finish", &Stream::finish, "Ends the stream alone; the connection stays until close().")
         .def_prop_ro("closed", &Stream::closed)
         .def("state", &Stream::state, "The position as JSON text.")
         .def("info", &Stream::info, "Sizes of the stream.")

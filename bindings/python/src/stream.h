@@ -16,6 +16,7 @@
 #include <string>
 
 #include "batch.h"
+#include "items.h"
 #include "memory.h"
 
 namespace sl::python {
@@ -31,7 +32,8 @@ struct OpenOptions {
     std::uint32_t slots = 0;
     bool copy = false;
     RingFull ring_full = RingFull::kCopy;
-    std::int64_t timeout_ms = 0;  // 0: the C API's own
+    std::int64_t timeout_ms = 0;         // 0: the C API's own
+    std::shared_ptr<const Items> items;  // null: not a stream of items
 };
 
 // The two handles of an opened stream; closing them is the destructor's.
@@ -58,6 +60,8 @@ class Stream {
     nanobind::object next(std::int64_t timeout_ms, std::uint64_t until);
     [[nodiscard]] nanobind::object interrupted() const;
     void close();
+    // Ends the stream alone: the connection, and with it a private daemon and a crew, stays until close().
+    void finish();
     [[nodiscard]] bool closed() const { return closed_.load(std::memory_order_relaxed); }
 
     std::string state();

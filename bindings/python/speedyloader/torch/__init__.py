@@ -1,0 +1,11 @@
+"""torch's DataLoader on the host's loader daemon, for any map-style data set:
+
+    from speedyloader.torch import DataLoader
+
+Importing this imports torch and NumPy; importing speedyloader does not.
+"""
+
+from .loader import DataLoader
+from .seeding import seed_item
+
+__all__ = ["DataLoader", "seed_item"]
