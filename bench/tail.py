@@ -36,13 +36,14 @@ import statistics
 import sys
 
 import common
-from paced.driver import LOADERS, Group
+from paced.driver import LOADERS, Group, Task
 
 TARGETS = ["speedyloaderd", "speedyloader-worker", "speedyloader", "sl_make_photos"]
 DEFAULT = {"A": [name for name in LOADERS if name != "torch_prefetch_4"], "B": ["ready", "strict"],
            "C": ["ready", "strict"], "D": ["ready", "strict", "fifo"]}
 COUNT = {"A": 2000, "B": 2000, "C": 1000, "D": 2000}
 QUICK_COUNT = 320
+BATCH = 16
 QUICK = {"A": ["ready", "strict", "torch_in_order", "tfdata"], "D": ["ready", "strict"]}
 SHARE, P50, P99, MOST, STEP = "share of ideal", "wait p50 ms", "p99 ms", "max ms", "step ms"
 STRANGERS_MAY = 0.05  # cores
@@ -167,7 +168,8 @@ def say(text):
 def measure_group(prefix, names, pythons, folder, workers, rounds):
     """({name: [told, one a round]}, mape of the first epoch of strict or None)"""
     say(f"{prefix}: starting {', '.join(names)}")
-    group = Group(names, pythons, folder, workers)
+    batches = len(list(folder.glob("*/*.jpg"))) // BATCH
+    group = Group(names, LOADERS, pythons, Task([folder, workers], workers, batches, BATCH))
     try:
         told = [group.round(number, lambda text: say(f"{prefix} {text}")) for number in range(rounds)]
     finally:

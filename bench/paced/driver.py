@@ -1,9 +1,10 @@
-"""The loaders of bench/tail.py, each in a process of its own, and the rounds that they take turns in.
+"""Loaders with a paced consumer, each in a process of its own, and the rounds that they take turns in.
 
-Used by bench/tail.py. Not thread-safe. Failure is BenchError with the last lines that the loader has printed;
-every process that was started has ended then.
+Used by bench/tail.py and bench/dropin_tail.py. Not thread-safe. Failure is BenchError with the last lines that
+the loader has printed; every process that was started has ended then.
 """
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -15,10 +16,10 @@ import tempfile
 import common
 
 HERE = pathlib.Path(__file__).resolve().parent
-BATCH, LOAD = 16, 0.95
+LOAD = 0.95
 PATIENCE = 300  # seconds for an epoch
-# name: (kind, script, its words after folder and workers). Of each kind the first that takes part measures
-# what a sample costs, for order costs nothing there.
+# Of bench/tail.py. name: (kind, script, its last words). Of each kind the first that takes part measures what a
+# sample costs, for order costs nothing there.
 LOADERS = {
     "ready": ("ours", "ours.py", ["ready"]),
     "strict": ("ours", "ours.py", ["strict"]),
@@ -31,17 +32,27 @@ LOADERS = {
 }
 
 
-class Loader:
-    """One loader in a process of its own (bench/paced), driven line by line."""
+@dataclasses.dataclass
+class Task:
+    """What all loaders of a group do."""
 
-    def __init__(self, name, python, folder, workers):
-        _, script, words = LOADERS[name]
+    words: list  # of each script, before its last ones
+    workers: int
+    batches: int  # an epoch
+    batch: int  # samples
+    environment: dict = dataclasses.field(default_factory=dict)
+
+
+class Loader:
+    """One loader in a process of its own, which calls `serve` of server.py, driven line by line."""
+
+    def __init__(self, name, words, environment):
         self.name = name
         self._errors = tempfile.TemporaryFile("w+")
         self._process = subprocess.Popen(
-            [str(python), "-B", str(HERE / script), str(folder), str(workers), *words], text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True,
-            env=os.environ | {"SL_BUILD_DIR": str(common.BUILD)})
+            [str(word) for word in words], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=self._errors, start_new_session=True,
+            env=os.environ | {"SL_BUILD_DIR": str(common.BUILD)} | environment)
 
     def wait_until_ready(self):
         self._hear()
@@ -84,35 +95,41 @@ class Loader:
 
 
 class Group:
-    """All loaders on one set with one number of workers, and what a sample costs each kind of them."""
+    """All loaders on one set with one number of workers, and what a sample costs each kind of them.
 
-    def __init__(self, names, pythons, folder, workers):
-        self.batches = len(list(folder.glob("*/*.jpg"))) // BATCH
-        self.cores = min(workers, len(os.sched_getaffinity(0)))
+    `known` is a table like LOADERS, `pythons` has the Python of each kind; a script's path is below this folder
+    or absolute.
+    """
+
+    def __init__(self, names, known, pythons, task):
+        self.task = task
+        self.cores = min(task.workers, len(os.sched_getaffinity(0)))
+        self.kinds = {name: known[name][0] for name in names}
         self.cost = {}  # kind: CPU seconds a sample
         self.loaders = {}
         self.first = {}  # what each loader told of its first epoch
         try:
             for name in names:
-                self.loaders[name] = Loader(name, pythons[LOADERS[name][0]], folder, workers)
+                kind, script, last = known[name]
+                self.loaders[name] = Loader(name, [pythons[kind], "-B", HERE / script, *task.words, *last],
+                                            task.environment)
             for loader in self.loaders.values():
                 loader.wait_until_ready()
             for name in names:
-                kind = LOADERS[name][0]
-                self.first[name] = self.loaders[name].take(self.batches, 0.0)
-                if kind not in self.cost:  # roughly, then at the pace that the counted epochs will have
+                self.first[name] = self.loaders[name].take(task.batches, 0.0)
+                if self.kinds[name] not in self.cost:  # roughly, then at the pace of the counted epochs
                     self._learn_cost(name, self.first[name])
-                    self._learn_cost(name, self.loaders[name].take(self.batches, self._step(name)))
+                    self._learn_cost(name, self.loaders[name].take(task.batches, self._step(name)))
         except BaseException:
             self.close()
             raise
 
     def _learn_cost(self, name, told):
-        self.cost[LOADERS[name][0]] = told["cpu_s"] / (self.batches * BATCH)
+        self.cost[self.kinds[name]] = told["cpu_s"] / (self.task.batches * self.task.batch)
 
     def _ideal(self, name):
         """Seconds a batch."""
-        return BATCH * self.cost[LOADERS[name][0]] / self.cores
+        return self.task.batch * self.cost[self.kinds[name]] / self.cores
 
     def _step(self, name):
         return self._ideal(name) / LOAD
@@ -120,11 +137,11 @@ class Group:
     def round(self, number, say):
         """{name: what it told of the counted epoch}. Kinds take turns in going first; within a kind the first
         loader keeps its place, for it finds the step of the others."""
-        kinds = list(dict.fromkeys(LOADERS[name][0] for name in self.loaders))
+        kinds = list(dict.fromkeys(self.kinds.values()))
         shift = number % len(kinds)
         found = {}
         for kind in kinds[shift:] + kinds[:shift]:
-            first, *others = [name for name in self.loaders if LOADERS[name][0] == kind]
+            first, *others = [name for name in self.loaders if self.kinds[name] == kind]
             shift_others = number % max(1, len(others))
             for name in [first, *others[shift_others:], *others[:shift_others]]:
                 say(f"round {number + 1}: {name}")
@@ -132,14 +149,14 @@ class Group:
         return found
 
     def _counted(self, name, is_first):
-        loader = self.loaders[name]
-        lead_in = loader.take(self.batches, self._step(name))
+        loader, task = self.loaders[name], self.task
+        lead_in = loader.take(task.batches, self._step(name))
         if is_first:
             self._learn_cost(name, lead_in)
-        told = loader.take(self.batches, self._step(name), memory=True)
+        told = loader.take(task.batches, self._step(name), memory=True)
         told["step_s"] = self._step(name)
-        told["share"] = self.batches * self._ideal(name) / told["seconds"]
-        told["cpu_per_1k"] = 1000 * told["cpu_s"] / (self.batches * BATCH)
+        told["share"] = task.batches * self._ideal(name) / told["seconds"]
+        told["cpu_per_1k"] = 1000 * told["cpu_s"] / (task.batches * task.batch)
         return told
 
     def close(self):

@@ -1,6 +1,6 @@
-"""How every loader of bench/tail.py is driven: the same consumer with a fixed step, the same clock.
+"""How every loader of bench/tail.py and bench/dropin_tail.py is driven: the same consumer with a fixed step, the same clock.
 
-A script beside this file builds its loader and calls `serve(batches, after)`. The process then lives until
+A script builds its loader and calls `serve(batches, after)`. The process then lives until
 its stdin closes. For each line of stdin, {"batches": N, "step_s": S, "memory": bool}, it takes N batches and
 prints one JSON line {"seconds", "cpu_s", "others_cores", "waits_ms", "pss_mb", ...}. Between two lines
 nothing is taken, so a loader that waits for its turn costs nothing once its buffers are full.
