@@ -71,13 +71,11 @@ const Runnable* Scheduler::first_light(const Stream& stream) {
 // Whoever lets whole batches lie, and has all the samples it may have, wants nothing. A consumer that is much
 // faster than the workers waits for everything alike: for it there is no store to be kept.
 bool Scheduler::wants_light(const Stream& stream) const {
-    if (first_light(stream) == nullptr || !stream.first_step || stream.foreseen_ns <= 0) return false;
+    if (first_light(stream) == nullptr || stream.foreseen_ns <= 0) return false;
     const double work_step = pace(stream, Lane::kLight).work_step;
-    const auto taken = stream.consumer.taken();
-    if (stream.consumer.step_ns() < kGreedy * work_step) return false;
+    if (stream.consumer.step_ns() < kGreedy * work_step) return false;  // or its pace is not known yet
     if (stream.queue.head(Lane::kLight) != nullptr) return true;
-    return stream.front_step <= taken.value_or(*stream.first_step) ||
-           stream.consumer.takes(work_step, now_ns_);
+    return stream.front_step <= stream.consumer.taken() || stream.consumer.takes(work_step, now_ns_);
 }
 
 // No stream wants more than its consumer takes, nor more than its share of the workers makes. A store counts

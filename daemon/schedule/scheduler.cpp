@@ -25,7 +25,6 @@ void Scheduler::update(std::uint64_t stream, std::uint64_t front_step, double me
     if (found == streams_.end()) return;
     Stream& updated = found->second;
     updated.front_step = front_step;
-    if (!updated.first_step) updated.first_step = front_step;
     updated.mean_ns = mean_ns;
     updated.front_ns = 0;
     for (const Running& running : running_) {

@@ -15,13 +15,13 @@
 // and the longest first when the run ends. The safety follows from the error of the predictions as it is
 // measured: as if it were lognormal, nineteen slow samples in twenty end in time.
 //
-// Rules on top. A slow sample that has time starts only if light ones still come as fast as they are wanted
-// while it holds its worker (supply.h); else the worker takes a light one, and where none can run it waits
-// for one: a heavy sample that is begun because there is nothing else to do is what makes the consumer wait a
-// little later. One that is late starts, unless it would hold the last worker while a light one is due before
-// one of the slow ones ends. A light one that has run for several times its prediction counts as slow. What
-// runs is never stopped or done again. Where batches are filled by whoever is done (`ready`), a sample whose
-// planned batch has gone by goes before everything else.
+// Rules on top. A slow sample that has time starts only if light ones still come as fast as consumers with a
+// pace want them while it holds its worker (supply.h); else the worker takes a light one, and where none can
+// run it waits for one: a heavy sample that is begun because there is nothing else to do is what makes the
+// consumer wait a little later. No slow sample takes the last worker while a light one is due before one of
+// the slow ones ends. A light one that has run for several times its prediction counts as slow. What runs is
+// never stopped or done again. Where batches are filled by whoever is done (`ready`), a sample whose planned
+// batch has gone by goes before everything else.
 //
 // Between streams: who has been served least goes first, in predicted work by weight, made good by the actual
 // cost at the end. A stream that was idle comes back at the level that the others have reached. A stream that
@@ -114,7 +114,6 @@ class Scheduler {
     struct Stream {
         LaneQueue queue;
         Share share;
-        std::optional<std::uint64_t> first_step;  // the front when it was told for the first time
         std::uint64_t front_step = 0;
         double front_ns = 0;  // from now until the front can be whole
         double mean_ns = 1e6;

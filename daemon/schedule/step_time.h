@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 
 namespace sl {
 
@@ -27,10 +26,8 @@ class StepTime {
         return rest + static_cast<double>(static_cast<std::int64_t>(step - taken_)) * step_ns_;
     }
     [[nodiscard]] double step_ns() const { return step_ns_; }
-    // The first step that it has not taken; nothing if it has taken none at all.
-    [[nodiscard]] std::optional<std::uint64_t> taken() const {
-        return known_ ? std::optional(taken_) : std::nullopt;
-    }
+    // The first step that it has not taken, where its pace is known.
+    [[nodiscard]] std::uint64_t taken() const { return taken_; }
     // Whether it goes on taking, as far as can be seen; its step is taken for `usual_ns` if that is longer.
     [[nodiscard]] bool takes(double usual_ns, std::uint64_t now_ns) const {
         return known_ && static_cast<double>(now_ns - at_ns_) <= kPause * std::max(step_ns_, usual_ns);

@@ -37,6 +37,14 @@ class Half {
         scheduler.add(stream, lane, {step, 0, next_++, lane == Lane::kHeavy ? 100 * kMs : kMs});
     }
     std::optional<Pick> pick() { return scheduler.pick(); }
+    // Of another stream, whose samples have much time.
+    void start_one_of_two_heavy_samples(std::uint64_t stream) {
+        open(stream);
+        scheduler.update(stream, 0, 100 * kMs);
+        add(stream, Lane::kHeavy, 50);
+        add(stream, Lane::kHeavy, 51);
+        pick();
+    }
 
     Scheduler scheduler;
 
@@ -101,11 +109,7 @@ void where_other_workers_make_light_samples_more_heavy_ones_start(void**) {
 
 void a_consumer_that_has_stopped_keeps_no_worker_free(void**) {
     Half half;
-    half.open(2);
-    half.scheduler.update(2, 0, 100 * kMs);
-    half.add(2, Lane::kHeavy, 50);
-    half.add(2, Lane::kHeavy, 51);
-    half.pick();
+    half.start_one_of_two_heavy_samples(2);
     assert_false(half.pick().has_value());  // stream 1 takes a batch each 20 ms
     half.scheduler.advance(300'000'000);    // it has taken none for 200 ms
     assert_true(half.pick().has_value());
@@ -113,11 +117,7 @@ void a_consumer_that_has_stopped_keeps_no_worker_free(void**) {
 
 void a_heavy_sample_of_one_stream_leaves_a_worker_for_another_streams_light_ones(void**) {
     Half half;
-    half.open(2);
-    half.scheduler.update(2, 0, 100 * kMs);
-    half.add(2, Lane::kHeavy, 50);
-    half.add(2, Lane::kHeavy, 51);
-    half.pick();
+    half.start_one_of_two_heavy_samples(2);
     assert_false(half.pick().has_value());
     half.add(1, Lane::kLight, 10);
     assert_int_equal(half.pick()->stream, 1);
