@@ -181,8 +181,10 @@ def test_of_two_streams_with_different_tails_neither_takes_more_than_its_share(d
             return [later - earlier for later, earlier in zip(now, before)]
 
         wait_for(lambda: sum(used()) > 5, 120, "five seconds of work")
-        shares = [part / sum(used()) for part in used()]
-        assert min(shares) > 0.4, shares
+        # Half each while both ask; a consumer that the machine holds up lends. One for one, in samples, the tail
+        # would take four fifths.
+        parts = used()
+        assert min(parts) > sum(parts) / 3, parts
 
 
 def test_a_stream_that_stops_consuming_holds_its_own_slots_and_the_others_go_on(daemon, tailed, id_set):
