@@ -23,7 +23,8 @@ constexpr std::array<std::string_view, static_cast<std::size_t>(SampleErrorKind:
     "pixel_budget",
     "byte_budget",
     "poison",
-    "raised"};
+    "raised",
+    "collate"};
 }  // namespace
 
 std::string_view to_string(SampleErrorKind kind) {

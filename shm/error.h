@@ -32,7 +32,8 @@ enum class SampleErrorKind : std::uint32_t {
     kPixelBudget,
     kByteBudget,
     kPoison,
-    kRaised,  // the data set's own code, with its traceback
+    kRaised,   // the data set's own code, with its traceback
+    kCollate,  // the client's own code that makes a batch of rows
     kCount
 };
 

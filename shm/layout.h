@@ -4,7 +4,8 @@
  * cache line (64 bytes); no pointers, no locks. Words that two processes touch at the same time are read and
  * written only through the sl_shm_* accessors below, each of which names its partner.
  *
- *   BATCH SEGMENT  (one per stream; the daemon writes, the client maps it read-only or privately)
+ *   BATCH SEGMENT  (one per stream; the daemon writes, the client maps it read-only or privately. Of a stream of
+ *                   items guests may write rows into the slots, and the daemon reads nothing of it back)
  *
  *     0            header page   sl_shm_batch_header: sizes, tensors; written once, `ready` last
  *     4096         live page     sl_shm_batch_live: publish count (futex word), sleep flag, stats
@@ -26,7 +27,9 @@
  *   INPUT SEGMENT  (one per daemon; the reader writes file bytes, workers map it read-only): no structure.
  *   SAMPLE SEGMENT (one per stream; workers write pixels, assembler threads read): sample_bytes x slots,
  *                   each on a 256-byte border. Never given to a client. In a stream of items guests write, and a
- *                   slot is sl_shm_item_header and then the fields as sl_shm_item_layout places them.
+ *                   slot is sl_shm_item_header and then the fields as sl_shm_item_layout places them. An item
+ *                   whose row has its place in a batch already is written there (sl_shm_place), but for the header
+ *                   and what that layout does not put there.
  *
  * Hand-overs, each an acquire/release pair:
  *
@@ -143,8 +146,9 @@ typedef struct sl_shm_tensor {
     int64_t shape[4];  /* elements; row-major, packed */
     uint64_t offset;   /* bytes from the slot's start, a multiple of 256 */
     uint64_t bytes;
-    uint64_t reserved;
+    uint64_t flags;    /* since 1.3: SL_SHM_TENSOR_... */
 } sl_shm_tensor;
+enum { SL_SHM_TENSOR_WHOLE = 1u /* of the batch and not of its rows: shape[0] is its own */ };
 SL_SHM_ASSERT(sizeof(sl_shm_tensor) == 96);
 
 typedef struct sl_shm_batch_header {
@@ -324,8 +328,23 @@ typedef struct sl_shm_item_layout {
         uint64_t offset; /* from the slot's begin, a multiple of SL_SHM_FIELD_ALIGN */
         uint64_t bytes;
     } field[SL_SHM_MAX_FIELDS];
+
+    /* The slots of the batch segment, where guests are given it; else batch_slots and all below it are 0. */
+    uint64_t slots_offset; /* a multiple of SL_SHM_PAGE: the segment is mapped from there */
+    uint64_t batch_bytes;  /* of a batch slot, a multiple of SL_SHM_PAGE */
+    uint32_t batch_slots;
+    uint32_t rows;     /* of a batch slot */
+    uint32_t in_place; /* bit i: field i of a row that has its place is written there, not into the sample slot */
+    uint32_t reserved;
+    uint64_t row_offset[SL_SHM_MAX_FIELDS]; /* of a field's first row in a batch slot, a multiple of
+                                             * SL_SHM_FIELD_ALIGN; row r lies r x bytes of the field further */
+    /* Batches that guests collate: tensors in a batch slot, 0 where there are none. */
+    uint64_t valid_offset;    /* uint8 [rows]; the daemon has written it before the job */
+    uint64_t lengths_offset;  /* uint64 [rows], of the opaque rows; likewise */
+    uint64_t collated_offset; /* a multiple of SL_SHM_FIELD_ALIGN */
+    uint64_t collated_bytes;  /* that the guest may write there */
 } sl_shm_item_layout;
-SL_SHM_ASSERT(sizeof(sl_shm_item_layout) == 16 + 16 * SL_SHM_MAX_FIELDS);
+SL_SHM_ASSERT(sizeof(sl_shm_item_layout) == 16 + 16 * SL_SHM_MAX_FIELDS + 32 + 8 * SL_SHM_MAX_FIELDS + 32);
 
 /* ---- worker channel ---- */
 
@@ -334,15 +353,36 @@ SL_SHM_ASSERT(sizeof(sl_shm_item_layout) == 16 + 16 * SL_SHM_MAX_FIELDS);
 #define SL_SHM_SLEEPS 1u            /* daemon_sleeps: a sample's completion must ring */
 #define SL_SHM_SLEEPS_LIGHTLY 2u    /* a header's too */
 
+enum {
+    SL_SHM_PLACE_NONE = 0,   /* the item goes into its sample slot */
+    SL_SHM_PLACE_ROW = 1,    /* the fields of `in_place` go into the row */
+    SL_SHM_PLACE_COLLATE = 2 /* no item: the batch's rows become one, beside them */
+};
+
+/* Which row of the batch segment a guest writes to. */
+typedef struct sl_shm_place {
+    uint32_t kind; /* SL_SHM_PLACE_... */
+    uint32_t slot;
+    uint32_t row; /* to collate: how many rows there are */
+    uint32_t reserved;
+} sl_shm_place;
+
+typedef struct sl_shm_input {
+    uint64_t offset; /* in the input segment */
+    uint64_t bytes;
+} sl_shm_input;
+
 typedef struct sl_shm_job {
     uint64_t tag;            /* the daemon's; comes back with the completion */
     uint64_t stream_id;      /* which pipeline and sample segment */
-    uint64_t input_offset;   /* in the input segment; 0 for an item */
-    uint64_t input_bytes;    /* 0 for an item */
-    uint64_t output_offset;  /* in the stream's sample segment */
+    union {
+        sl_shm_input input; /* a file's bytes */
+        sl_shm_place place; /* in a stream of items */
+    };
+    uint64_t output_offset;  /* in the stream's sample segment; to collate: SL_SHM_NO_OUTPUT */
     uint64_t seed;           /* the key of the sample's draws */
     uint64_t epoch;
-    uint64_t sample_id;      /* the item, in a stream of items */
+    uint64_t sample_id;      /* in a stream of items the item; to collate: the batch in its epoch */
 } sl_shm_job;
 SL_SHM_ASSERT(sizeof(sl_shm_job) == 64);
 
@@ -363,7 +403,8 @@ typedef struct sl_shm_completion {
     uint32_t reserved;
     uint64_t begin_ns;    /* CLOCK_MONOTONIC: from taking the job up to being done with it */
     uint64_t end_ns;
-    char message[168];    /* zero-terminated; empty if it went well */
+    char message[160];    /* zero-terminated; empty if it went well */
+    uint64_t written;     /* of a collated batch: its bytes, or those of the text that lies in their place; else 0 */
 } sl_shm_completion;
 SL_SHM_ASSERT(sizeof(sl_shm_completion) == 256);
 

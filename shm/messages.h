@@ -29,8 +29,8 @@
  *                              <-   HELLO_REPLY, or ERROR
  *   GUEST (crew)               ->
  *                              <-   SEGMENT (channel, wake), or ERROR
- *                              <-   PIPELINE (with sl_shm_item_layout) + SEGMENT (samples) for each stream of the
- *                                   crew; the guest answers MAPPED
+ *                              <-   PIPELINE (with sl_shm_item_layout) + SEGMENT (rows, if the layout has batch
+ *                                   slots) + SEGMENT (samples) for each stream of the crew; the guest answers MAPPED
  *                              <-   FORGET (stream)
  *
  * A reply carries the request's `request` number; requests of one connection are answered in any order.
@@ -80,7 +80,8 @@ enum {
     SL_SEGMENT_EVENT = 4,    /* datagram socket: the daemon sends a byte on publish, for event loops */
     SL_SEGMENT_CHANNEL = 5,  /* worker channel */
     SL_SEGMENT_INPUT = 6,    /* input segment, read-only */
-    SL_SEGMENT_SAMPLES = 7   /* sample segment of a stream, writable by workers */
+    SL_SEGMENT_SAMPLES = 7,  /* sample segment of a stream, writable by workers */
+    SL_SEGMENT_ROWS = 8      /* since 1.3: batch segment of a stream of items, writable by its guests */
 };
 
 typedef struct sl_message {

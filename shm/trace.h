@@ -25,13 +25,14 @@ enum {
     SL_SHM_TRACE_LEASE = 6,    /* from a batch's publication to its return */
     SL_SHM_TRACE_WAIT = 7,     /* the client waited in sl_next */
     SL_SHM_TRACE_FULL = 8,     /* finished work waited for a batch to be returned */
-    SL_SHM_TRACE_EPOCH_END = 9 /* instant: the epoch's last batch has been published */
+    SL_SHM_TRACE_EPOCH_END = 9, /* instant: the epoch's last batch has been published */
+    SL_SHM_TRACE_COLLATE = 10   /* a guest worker collates a batch; track and amount as DECODE */
 };
 
 typedef struct sl_shm_trace_event {
     uint64_t begin_ns; /* CLOCK_MONOTONIC */
     uint64_t end_ns;
-    uint64_t sample_id; /* OPEN, READ, DECODE, ROW */
+    uint64_t sample_id; /* OPEN, READ, DECODE, ROW, COLLATE: of the first valid row */
     uint64_t step;      /* batches before its batch since epoch 0; of a row: the batch it is in */
     uint64_t amount;    /* see the kind */
     uint32_t stream;    /* id, as in the status */
@@ -41,7 +42,7 @@ typedef struct sl_shm_trace_event {
     uint16_t track;        /* worker or assembler thread, from 0; guest workers behind the workers */
     uint8_t kind;          /* SL_SHM_TRACE_... */
     uint8_t lane;          /* DECODE, READ, ROW: 0 light, 1 medium, 2 heavy, as predicted */
-    uint32_t error;        /* OPEN, READ: errno; DECODE: sample error kind; 0: none */
+    uint32_t error;        /* OPEN, READ: errno; DECODE, COLLATE: sample error kind; 0: none */
 } sl_shm_trace_event;
 SL_SHM_ASSERT(sizeof(sl_shm_trace_event) == 64);
 

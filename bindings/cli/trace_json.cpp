@@ -30,6 +30,7 @@ struct Place {
 Place place_of(const sl_trace_event& event) {
     switch (event.kind) {
         case SL_TRACE_DECODE:
+        case SL_TRACE_COLLATE:
             return {kWorkers, event.track + 1ULL};
         case SL_TRACE_ROW:
             return {kDaemon, kAssemblerTrack + event.track};
@@ -60,6 +61,8 @@ std::string name_of(const sl_trace_event& event) {
             return std::string("decode ") + lane_name(event.lane);
         case SL_TRACE_ROW:
             return "row";
+        case SL_TRACE_COLLATE:
+            return "collate";
         case SL_TRACE_PUBLISH:
             return "batch published";
         case SL_TRACE_LEASE:
@@ -74,8 +77,8 @@ std::string name_of(const sl_trace_event& event) {
 }
 
 const char* category_of(const sl_trace_event& event) {
-    constexpr const char* kNames[] = {"",      "open",  "read", "decode", "assemble",
-                                      "batch", "lease", "wait", "full",   "epoch"};
+    constexpr const char* kNames[] = {"",      "open", "read", "decode", "assemble", "batch",
+                                      "lease", "wait", "full", "epoch",  "collate"};
     return kNames[event.kind];
 }
 
@@ -104,6 +107,11 @@ std::string args_of(const sl_trace_event& event) {
             std::snprintf(end, room, ",\"sample\":%" PRIu64 ",\"class\":\"%s\"", event.sample_id,
                           lane_name(event.lane));
             break;
+        case SL_TRACE_COLLATE:
+            std::snprintf(end, room, ",\"actual_ms\":%.3f,\"error\":\"%s\"",
+                          static_cast<double>(event.amount) * 1e-6,
+                          event.error == 0 ? "" : sl_sample_kind_name(event.error));
+            break;
         case SL_TRACE_PUBLISH:
             std::snprintf(end, room, ",\"rows\":%" PRIu64, event.amount);
             break;
@@ -126,7 +134,7 @@ std::vector<Line> lines_of(std::span<const sl_trace_event> events, std::uint64_t
     std::vector<Line> lines;
     for (std::size_t i = 0; i < events.size(); ++i) {
         const sl_trace_event& event = events[i];
-        if (event.end_ns < from_ns || event.kind < SL_TRACE_OPEN || event.kind > SL_TRACE_EPOCH_END) continue;
+        if (event.end_ns < from_ns || event.kind < SL_TRACE_OPEN || event.kind > SL_TRACE_COLLATE) continue;
         switch (event.kind) {
             case SL_TRACE_OPEN:
             case SL_TRACE_READ:

@@ -24,16 +24,17 @@ static sl_status check_lease(const sl_batch* batch) {
 
 static void describe(const sl_batch* batch, const sl_shm_tensor* from, sl_tensor* tensor) {
     const sl_shm_batch_header* header = &batch->map->header;
-    uint64_t count = batch->descriptor.count;
+    bool whole = (from->flags & SL_SHM_TENSOR_WHOLE) != 0;
+    int64_t count = whole ? from->shape[0] : (int64_t)batch->descriptor.count;
     sl_tensor ours = {.dtype = (sl_dtype)from->dtype,
                       .data = batch->map->segment + header->slots_offset +
                               batch->descriptor.slot * header->slot_bytes + from->offset,
-                      .bytes = from->bytes / header->batch_size * count, /* rows are packed */
+                      .bytes = whole ? from->bytes : from->bytes / header->batch_size * (uint64_t)count,
                       .ndim = (int32_t)from->ndim,
                       .device_type = SL_DEVICE_CPU};
     int64_t stride = 1;
     for (uint32_t i = from->ndim; i-- > 0;) {
-        ours.shape[i] = i == 0 ? (int64_t)count : from->shape[i];
+        ours.shape[i] = i == 0 ? count : from->shape[i];
         ours.strides[i] = stride;
         stride *= from->shape[i];
     }

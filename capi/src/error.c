@@ -124,7 +124,8 @@ const char* sl_sample_kind_name(uint32_t kind) {
                                         "pixel_budget",
                                         "byte_budget",
                                         "poison",
-                                        "raised"};
+                                        "raised",
+                                        "collate"};
     return kind < sizeof names / sizeof names[0] ? names[kind] : "unknown";
 }
 

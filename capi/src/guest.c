@@ -75,6 +75,7 @@ void sl_guest_detach(sl_guest* guest) {
     if (guest->wake_fd >= 0) close(guest->wake_fd);
     if (guest->channel != NULL) munmap(guest->channel, sizeof *guest->channel);
     sl_guest_forget_all(guest);
+    sl_rows_free(guest);
     free(guest);
 }
 
@@ -103,6 +104,23 @@ static sl_status refuse(sl_guest* guest, const sl_shm_job* job) {
     return complete(guest, &completion);
 }
 
+/* Finds where the job's item goes to; false: the daemon named a place outside its segments. */
+static bool find_place(sl_guest* guest) {
+    const sl_shm_job* job = &guest->job;
+    guest->stream = sl_guest_find(guest, job->stream_id);
+    if (guest->stream == NULL || guest->stream->memory->samples == NULL) return false;
+    guest->batch = NULL;
+    if (job->place.kind != SL_SHM_PLACE_NONE) {
+        guest->batch = sl_batch_at(guest->stream, &job->place);
+        if (guest->batch == NULL) return false;
+    }
+    if (sl_collates(guest)) return sl_rows_gather(guest);
+    guest->slot = sl_slot_at(guest->stream, job->output_offset);
+    if (guest->slot == NULL) return false;
+    if (job->place.kind == SL_SHM_PLACE_NONE) return true;
+    return job->place.kind == SL_SHM_PLACE_ROW && job->place.row < guest->stream->layout.rows;
+}
+
 /* SL_TIMEOUT: there is none. */
 static sl_status take(sl_guest* guest) {
     sl_shm_worker_channel* shared = guest->channel;
@@ -112,10 +130,7 @@ static sl_status take(sl_guest* guest) {
         if (ready > SL_SHM_JOBS) return garbled(guest, "jobs");
         memcpy(&guest->job, &shared->jobs[guest->job_head & (SL_SHM_JOBS - 1)], sizeof guest->job);
         sl_shm_store_release_u32(&shared->job_head, ++guest->job_head); /* TAKEN */
-        guest->stream = sl_guest_find(guest, guest->job.stream_id);
-        bool mapped = guest->stream != NULL && guest->stream->memory != NULL;
-        guest->slot = mapped ? sl_slot_at(guest->stream, guest->job.output_offset) : NULL;
-        if (guest->slot != NULL) {
+        if (find_place(guest)) {
             guest->at_hand = true;
             ++guest->token;
             return SL_OK;
@@ -163,9 +178,18 @@ static void give(sl_guest* guest, sl_guest_job* job) {
                          .seed = guest->job.seed,
                          .token = guest->token,
                          .stream = guest->job.stream_id};
-    for (uint32_t i = 0; i < layout->fields; i++) {
-        ours.field[i] = guest->slot + layout->field[i].offset;
-        ours.field_bytes[i] = layout->field[i].bytes;
+    if (sl_collates(guest)) {
+        ours.kind = SL_GUEST_COLLATE;
+        ours.rows = guest->rows;
+        ours.row = guest->row;
+        ours.row_bytes = guest->row_bytes;
+        ours.field[0] = guest->batch + layout->collated_offset;
+        ours.field_bytes[0] = layout->collated_bytes;
+    } else {
+        for (uint32_t i = 0; i < layout->fields; i++) {
+            ours.field[i] = sl_field_at(guest, i);
+            ours.field_bytes[i] = layout->field[i].bytes;
+        }
     }
     sl_give_result(job, &ours, sizeof ours);
     guest->thread = gettid();
@@ -205,14 +229,15 @@ static uint64_t cost(const sl_guest* guest, sl_time end) {
     return (uint64_t)(cpu > passed || passed > 2 * cpu ? passed : cpu);
 }
 
-static sl_status answer(sl_guest* guest, uint32_t error_kind, const char* text) {
+static sl_status answer(sl_guest* guest, uint32_t error_kind, const char* text, uint64_t written) {
     sl_time end = sl_now();
     sl_shm_completion completion = {.tag = guest->job.tag,
                                     .error_kind = error_kind,
                                     .cpu_ns = cost(guest, end),
                                     .error_offset = -1,
                                     .begin_ns = (uint64_t)guest->begin,
-                                    .end_ns = (uint64_t)end};
+                                    .end_ns = (uint64_t)end,
+                                    .written = written};
     size_t room = sizeof completion.message - 1;
     snprintf(completion.message, sizeof completion.message, "%s", sl_text_end(text, room));
     guest->at_hand = false;
@@ -223,6 +248,12 @@ sl_status sl_guest_done(sl_guest* guest, const sl_guest_job* job, uint64_t paylo
     sl_status status = check_at_hand(guest, job);
     if (status != SL_OK) return status;
     const sl_shm_item_layout* layout = &guest->stream->layout;
+    if (sl_collates(guest)) {
+        if (payload_bytes <= layout->collated_bytes) return answer(guest, 0, "", payload_bytes);
+        return sl_fail(SL_E_INVALID_ARGUMENT, 0, "batch %llu takes %llu bytes when collated; there are %llu",
+                       (unsigned long long)guest->job.sample_id, (unsigned long long)payload_bytes,
+                       (unsigned long long)layout->collated_bytes);
+    }
     bool opaque = (layout->flags & SL_SHM_ITEM_OPAQUE) != 0;
     uint64_t most = opaque ? layout->field[0].bytes : 0;
     if (payload_bytes > most) {
@@ -232,15 +263,16 @@ sl_status sl_guest_done(sl_guest* guest, const sl_guest_job* job, uint64_t paylo
                        (unsigned long long)most, opaque ? "" : ", for its rows are not of dtype \"bytes\"");
     }
     sl_slot_succeeded(guest->slot, payload_bytes);
-    return answer(guest, 0, "");
+    return answer(guest, 0, "", 0);
 }
 
 sl_status sl_guest_failed(sl_guest* guest, const sl_guest_job* job, const char* text) {
     if (text == NULL) return sl_fail(SL_E_INVALID_ARGUMENT, 0, "the text is null");
     sl_status status = check_at_hand(guest, job);
     if (status != SL_OK) return status;
+    if (sl_collates(guest)) return answer(guest, SL_KIND_COLLATE, text, sl_collate_failed(guest, text));
     sl_slot_failed(guest->stream, guest->slot, text);
-    return answer(guest, SL_KIND_RAISED, text);
+    return answer(guest, SL_KIND_RAISED, text, 0);
 }
 
 sl_status sl_guest_hold(sl_guest* guest, const sl_guest_job* job, sl_memory** memory) {

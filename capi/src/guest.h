@@ -9,21 +9,23 @@
 #include "internal.h"
 
 /* Numbers of SampleErrorKind in shm/error.h. */
-enum { SL_KIND_IO = 5, SL_KIND_RAISED = 16 };
+enum { SL_KIND_IO = 5, SL_KIND_RAISED = 16, SL_KIND_COLLATE = 17 };
 
-/* A sample segment, mapped: held by its stream and by sl_guest_hold. */
+/* A stream's memory, mapped: held by the stream and by sl_guest_hold. */
 struct sl_memory {
     uint32_t refs; /* atomic */
     pid_t pid;
-    uint8_t* base;
-    uint64_t bytes;
+    uint8_t* samples; /* the sample segment; NULL: it is still to come */
+    uint64_t samples_bytes;
+    uint8_t* batches; /* the batch segment's slots; NULL: guests do not see them */
+    uint64_t batches_bytes;
 };
 
 typedef struct sl_guest_stream {
     struct sl_guest_stream* next;
     uint64_t id;
     sl_shm_item_layout layout; /* private, checked copy */
-    sl_memory* memory;         /* NULL: announced, its segment is still to come */
+    sl_memory* memory;
 } sl_guest_stream;
 
 struct sl_guest {
@@ -42,7 +44,12 @@ struct sl_guest {
     bool at_hand;
     sl_shm_job job;
     const sl_guest_stream* stream;
-    uint8_t* slot;
+    uint8_t* slot;    /* of the samples */
+    uint8_t* batch;   /* slot of the batches; NULL: the item goes into `slot` as a whole */
+    const void** row; /* to collate: the rows, and how long each is; room for row_room of them */
+    uint64_t* row_bytes;
+    uint32_t rows;
+    uint32_t row_room;
     uint64_t token; /* of the job at hand, or the last one */
     pid_t thread;   /* that was given the job */
     sl_time begin;
@@ -50,16 +57,33 @@ struct sl_guest {
 };
 
 /* guest_slots.c */
-sl_status sl_memory_map(int fd, uint64_t stated, sl_memory** memory);
+sl_memory* sl_memory_new(void);
+sl_status sl_memory_map_samples(sl_memory* memory, int fd, uint64_t stated);
+sl_status sl_memory_map_batches(sl_memory* memory, int fd, uint64_t stated, const sl_shm_item_layout* layout);
 sl_memory* sl_memory_keep(sl_memory* memory);
 /* What is wrong with a layout, or NULL. */
 const char* sl_layout_fault(const sl_shm_item_layout* layout);
 /* NULL: the daemon named a place outside the stream's memory. */
 uint8_t* sl_slot_at(const sl_guest_stream* stream, uint64_t offset);
+uint8_t* sl_batch_at(const sl_guest_stream* stream, const sl_shm_place* place);
+/* Where field i of the job at hand lies. */
+uint8_t* sl_field_at(const sl_guest* guest, uint32_t i);
 void sl_slot_succeeded(uint8_t* slot, uint64_t payload_bytes);
 void sl_slot_failed(const sl_guest_stream* stream, uint8_t* slot, const char* text);
 /* The end of a text that fits into `room` bytes, from a character's first byte. */
 const char* sl_text_end(const char* text, size_t room);
+
+static inline bool sl_collates(const sl_guest* guest) {
+    return guest->job.place.kind == SL_SHM_PLACE_COLLATE;
+}
+
+/* guest_collate.c */
+/* Finds the rows of the job at hand. false: the daemon named a place outside its segments, or there is no
+ * memory for a list of so many. */
+bool sl_rows_gather(sl_guest* guest);
+void sl_rows_free(sl_guest* guest);
+/* Writes the end of a text where the batch would be; its length. */
+uint64_t sl_collate_failed(const sl_guest* guest, const char* text);
 
 /* guest_messages.c */
 sl_status sl_guest_greet(sl_guest* guest, uint64_t crew, uint32_t workers, sl_time deadline);

@@ -45,12 +45,16 @@ static sl_status on_layout(sl_guest* guest, const sl_pipeline_packet* packet) {
     const char* fault = sl_layout_fault(&packet->layout);
     if (fault != NULL) return sl_fail(SL_E_PROTOCOL, 0, "%s sent items with an impossible %s", where, fault);
     const sl_guest_stream* known = sl_guest_find(guest, packet->head.stream_id);
-    if (known != NULL && known->memory != NULL) {
+    if (known != NULL && known->memory->samples != NULL) {
         return sl_fail(SL_E_PROTOCOL, 0, "%s announced a stream twice", where);
     }
-    forget(guest, packet->head.stream_id); /* an announcement that was not followed by its segment */
+    forget(guest, packet->head.stream_id); /* an announcement that was not followed by its segments */
     sl_guest_stream* made = calloc(1, sizeof *made);
-    if (made == NULL) return sl_fail(SL_E_NO_MEMORY, ENOMEM, "no memory for a stream");
+    if (made != NULL) made->memory = sl_memory_new();
+    if (made == NULL || made->memory == NULL) {
+        free(made);
+        return sl_fail(SL_E_NO_MEMORY, ENOMEM, "no memory for a stream");
+    }
     made->id = packet->head.stream_id;
     made->layout = packet->layout;
     made->next = guest->streams;
@@ -58,15 +62,25 @@ static sl_status on_layout(sl_guest* guest, const sl_pipeline_packet* packet) {
     return SL_OK;
 }
 
+static sl_status on_rows(sl_guest* guest, const sl_msg_segment* segment, int fd) {
+    const sl_guest_stream* stream = sl_guest_find(guest, segment->stream_id);
+    if (stream == NULL || stream->layout.batch_slots == 0 || stream->memory->batches != NULL) {
+        return sl_fail(SL_E_PROTOCOL, 0, "%s sent rows of a stream that was not announced with any",
+                       guest->client->where);
+    }
+    return sl_memory_map_batches(stream->memory, fd, segment->bytes, &stream->layout);
+}
+
 static sl_status on_samples(sl_guest* guest, const sl_msg_segment* segment, int fd) {
     sl_client* client = guest->client;
-    sl_guest_stream* stream = guest->streams;
-    while (stream != NULL && stream->id != segment->stream_id)
-        stream = stream->next;
-    if (stream == NULL || stream->memory != NULL) {
+    const sl_guest_stream* stream = sl_guest_find(guest, segment->stream_id);
+    if (stream == NULL || stream->memory->samples != NULL) {
         return sl_fail(SL_E_PROTOCOL, 0, "%s sent samples of a stream that was not announced", client->where);
     }
-    sl_status status = sl_memory_map(fd, segment->bytes, &stream->memory);
+    if (stream->layout.batch_slots != 0 && stream->memory->batches == NULL) {
+        return sl_fail(SL_E_PROTOCOL, 0, "%s sent samples of a stream before its rows", client->where);
+    }
+    sl_status status = sl_memory_map_samples(stream->memory, fd, segment->bytes);
     if (status != SL_OK) return status;
     sl_msg_stream answer = {.head = {.type = SL_MSG_MAPPED}, .stream_id = stream->id};
     return sl_client_send(client, &answer.head, sizeof answer, NULL, 0, -1,
@@ -87,6 +101,7 @@ static sl_status on_channel(sl_guest* guest, int fd) {
 static sl_status on_segment(sl_guest* guest, const sl_msg_segment* segment, int* fd) {
     const char* where = guest->client->where;
     if (*fd < 0) return sl_fail(SL_E_PROTOCOL, 0, "%s sent a segment without descriptor", where);
+    if (segment->kind == SL_SEGMENT_ROWS) return on_rows(guest, segment, *fd);
     if (segment->kind == SL_SEGMENT_SAMPLES) return on_samples(guest, segment, *fd);
     if (segment->kind == SL_SEGMENT_CHANNEL && guest->channel == NULL) return on_channel(guest, *fd);
     if (segment->kind == SL_SEGMENT_WAKE && guest->wake_fd < 0) {

@@ -56,9 +56,9 @@ static const char* tensor_fault(const sl_shm_batch_header* header, const sl_shm_
     uint64_t bytes = item_bytes(tensor->dtype);
     if (bytes == 0) return "tensor type";
     if (memchr(tensor->name, '\0', sizeof tensor->name) == NULL) return "tensor name";
-    if (tensor->ndim < 1 || tensor->ndim > 4 || tensor->shape[0] != (int64_t)header->batch_size) {
-        return "tensor shape";
-    }
+    if (tensor->ndim < 1 || tensor->ndim > 4) return "tensor shape";
+    if ((tensor->flags & ~(uint64_t)SL_SHM_TENSOR_WHOLE) != 0) return "tensor flag";
+    if (tensor->flags == 0 && tensor->shape[0] != (int64_t)header->batch_size) return "tensor shape";
     for (uint32_t i = 0; i < tensor->ndim; i++) {
         if (tensor->shape[i] < 0 || __builtin_mul_overflow(bytes, (uint64_t)tensor->shape[i], &bytes)) {
             return "tensor shape";

@@ -25,7 +25,7 @@ SL_SAME(kind);
 SL_SAME(lane);
 SL_SAME(error);
 SL_SHM_ASSERT(sizeof(sl_trace_event) == sizeof(sl_shm_trace_event));
-SL_SHM_ASSERT((int)SL_TRACE_EPOCH_END == (int)SL_SHM_TRACE_EPOCH_END);
+SL_SHM_ASSERT((int)SL_TRACE_COLLATE == (int)SL_SHM_TRACE_COLLATE);
 
 static sl_status take_events(const sl_client* client, const char* document, uint64_t bytes, sl_trace* trace) {
     sl_shm_trace_header header;

@@ -19,6 +19,8 @@ std::uint64_t now_ns() {
     return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 }
 
+}  // namespace
+
 void write_row(const RowJob& job) {
 #ifdef SL_TEST_HOOKS
     static const char* delay = std::getenv("SPEEDYLOADER_TEST_ROW_DELAY_US");
@@ -38,8 +40,6 @@ void write_row(const RowJob& job) {
     if (job.fields.crop_box != nullptr) std::memcpy(job.fields.crop_box, job.crop_box, sizeof job.crop_box);
     if (job.fields.flip != nullptr) *job.fields.flip = job.flip;
 }
-
-}  // namespace
 
 Result<std::unique_ptr<Assembler>> Assembler::start(unsigned threads) {
     auto event = make_event_fd();

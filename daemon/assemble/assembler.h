@@ -1,10 +1,12 @@
 // Assembler threads: finished samples become rows of batches.
 //
-// The conductor submits row jobs and takes back their tags and times; the threads in between are the only
-// writers of batch memory. They run the fused pass (collate.h), or copy an item (copy_row.h), and fill in the
-// row's label, id, validity and info. They parse no foreign bytes. submit() and reap() belong to the
-// conductor thread. Hand-overs are by mutex (ROWS, both ways), so a reaped row is fully written and visible
-// to whoever publishes it.
+// The conductor submits row jobs and takes back their tags and times; the threads in between write batch
+// memory. They run the fused pass (collate.h), or copy an item (copy_row.h), and fill in the row's label, id,
+// validity and info. They parse no foreign bytes. submit() and reap() belong to the conductor thread.
+// Hand-overs are by mutex (ROWS, both ways), so a reaped row is fully written and visible to whoever
+// publishes it. Nobody else writes a batch, but for items whose guests write them into their rows: of those
+// the conductor itself writes the few bytes that are left, if they are few, as waking a thread would cost
+// more (write_row).
 #pragma once
 
 #include <condition_variable>
@@ -33,8 +35,8 @@ struct RowFields {
 
 struct RowJob {
     std::uint64_t tag = 0;
-    const std::uint8_t* sample =
-        nullptr;  // packed HWC, or an item's slot; null: a row of zeros (placeholder)
+    // Packed HWC, or an item's slot; null: a row of zeros (placeholder).
+    const std::uint8_t* sample = nullptr;
     const NormalizeTable* table = nullptr;
     CollateTarget target;
     CopyTarget copy;  // of an item, in place of table and target
@@ -44,6 +46,9 @@ struct RowJob {
     std::int32_t crop_box[4] = {};
     std::uint8_t flip = 0;
 };
+
+// Writes one row, on the caller's thread.
+void write_row(const RowJob& job);
 
 // A row that is written: what the conductor gets back.
 struct RowDone {

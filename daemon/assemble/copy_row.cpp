@@ -25,9 +25,10 @@ void copy_row(const std::uint8_t* sample, const CopyTarget& target) {
     if (sample == nullptr) {
         zero_row(target);
     } else {
+        if (plan.opaque) length = payload_of(sample, plan.capacity);
         for (const CopyPlan::Field& field : plan.fields) {
-            length = plan.opaque ? payload_of(sample, field.bytes) : field.bytes;
-            std::memcpy(target.slot + field.to + target.row * field.bytes, sample + field.from, length);
+            std::memcpy(target.slot + field.to + target.row * field.bytes, sample + field.from,
+                        plan.opaque ? length : field.bytes);
         }
     }
     if (plan.opaque) {

@@ -1,8 +1,10 @@
-// An item's row: its fields are copied from the sample slot, where a guest wrote them, into the batch.
+// An item's row: its fields are copied from the sample slot, where a guest wrote them, into the batch, but
+// for those that it wrote there itself.
 //
-// Called by assembler threads only. Pure functions over memory that the caller owns; thread-safe. A guest may
-// still write into its slot: then the row is what it is, and nothing else is touched, for the one number that
-// is believed of a slot, an opaque row's length, is read once and bounded.
+// Called by assembler threads, and by the conductor where there is next to nothing to copy. Pure functions
+// over memory that the caller owns; thread-safe. A guest may still write into its slot: then the row is what
+// it is, and nothing else is touched, for the one number that is believed of a slot, an opaque row's length,
+// is read once and bounded.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +14,7 @@
 
 namespace sl {
 
-// The same for all rows of a stream.
+// The same for all rows of a stream, or for all of them that are written in place.
 struct CopyPlan {
     struct Field {
         std::uint64_t from = 0;  // in the sample slot
@@ -21,7 +23,8 @@ struct CopyPlan {
     };
     std::vector<Field> fields;
     bool opaque = false;
-    std::uint64_t lengths = 0;  // opaque: where in the batch slot the rows' lengths are
+    std::uint64_t capacity = 0;  // of an opaque row
+    std::uint64_t lengths = 0;   // opaque: where in the batch slot the rows' lengths are
 };
 
 struct CopyTarget {

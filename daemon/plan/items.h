@@ -35,7 +35,8 @@ struct ItemsSpec {
     std::uint64_t epoch = 0;  // keys the items' random numbers
     bool opaque = false;      // rows are any number of bytes, up to the one field's own
     std::vector<RowField> rows;
-    double timeout_s = 0;  // for one item; 0: none
+    std::uint64_t collate_bytes = 0;  // that a batch which guests collate may take; 0: they do not
+    double timeout_s = 0;             // for one item, or batch to collate; 0: none
     bool operator==(const ItemsSpec&) const = default;
 };
 

@@ -88,8 +88,8 @@ Result<Spec> parse_spec(std::string_view json) {
     static constexpr std::array<std::string_view, 11> kKeys{"dataset", "pipeline", "output", "batch",
                                                             "order",   "shard",    "errors", "epochs",
                                                             "profile", "share",    "explain"};
-    static constexpr std::array<std::string_view, 7> kItemKeys{"dataset", "rows",   "batch", "order",
-                                                               "errors",  "epochs", "share"};
+    static constexpr std::array<std::string_view, 8> kItemKeys{"dataset", "rows",   "batch", "order",
+                                                               "errors",  "epochs", "share", "collate"};
     Problem problem;
     Spec spec;
     const auto dataset = document->find("dataset");
@@ -99,6 +99,7 @@ Result<Spec> parse_spec(std::string_view json) {
     read_dataset(root.find("dataset"), spec, problem);
     if (items) {
         read_rows(root.find("rows"), spec.items, problem);
+        read_collate(root.find("collate"), spec.items, problem);
     } else {
         read_pictures(root, spec, problem);
     }

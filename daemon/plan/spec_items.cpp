@@ -10,7 +10,8 @@ namespace sl {
 namespace {
 
 constexpr std::string_view kOpaque = "bytes";
-constexpr std::array<std::string_view, 3> kTaken{"sample_id", "valid", "item_bytes"};
+constexpr std::array<std::string_view, 5> kTaken{"sample_id", "valid", "item_bytes", "collated",
+                                                 "collated_bytes"};
 
 void read_name(Section& section, const std::vector<RowField>& before, RowField& field, Problem& problem) {
     field.name = section.text("name");
@@ -120,6 +121,15 @@ void read_rows(const Json* value, ItemsSpec& items, Problem& problem) {
         }
     }
     if (!problem.error()) check_size(items, problem);
+}
+
+void read_collate(const Json* value, ItemsSpec& items, Problem& problem) {
+    if (value == nullptr) return;
+    static constexpr std::array<std::string_view, 1> kKeys{"capacity"};
+    Section section(value, "collate", kKeys, problem);
+    section.require(kKeys);
+    items.collate_bytes = section.whole("capacity", 1, 1, kMaxRowBytes);
+    if (!items.opaque) problem.report("collate goes with one row of dtype \"bytes\" only");
 }
 
 void refuse_for_items(const Json& document, Problem& problem) {

@@ -13,6 +13,9 @@ void read_items(const Json& dataset, Spec& spec, Problem& problem);
 // Fills the items' rows; `value` null (no key) is an error.
 void read_rows(const Json* value, ItemsSpec& items, Problem& problem);
 
+// Fills in how batches are collated, after the rows; `value` null: they are not.
+void read_collate(const Json* value, ItemsSpec& items, Problem& problem);
+
 // Reports keys of the document that say how files become pictures, and what a given order cannot be.
 void refuse_for_items(const Json& document, Problem& problem);
 

@@ -130,6 +130,7 @@ void add_items(Json& out, const ItemsSpec& items) {
         }
         out["rows"].push_back(std::move(row));
     }
+    if (items.collate_bytes != 0) out["collate"]["capacity"] = items.collate_bytes;
 }
 
 }  // namespace

@@ -131,19 +131,24 @@ Result<void> Worker::equip(std::uint32_t request, const Segment* input) {
     return {};
 }
 
-Result<void> Worker::announce(std::uint64_t stream, std::span<const std::byte> about,
-                              const Segment& samples) {
+Result<void> Worker::announce(std::uint64_t stream, const About& about) {
     auto message = make_message<sl_msg_pipeline>(SL_MSG_PIPELINE, 0);
     message.stream_id = stream;
-    message.pipeline_bytes = static_cast<std::uint32_t>(about.size());
-    if (auto sent = send_struct(socket_.get(), message, about); !sent) return sent;
-    auto segment = make_message<sl_msg_segment>(SL_MSG_SEGMENT, 0);
-    segment.stream_id = stream;
-    segment.kind = SL_SEGMENT_SAMPLES;
-    segment.bytes = samples.size();
-    auto sent = send_struct(socket_.get(), segment, {}, samples.writable_fd());
-    told();  // the first message alone does no harm: the next announcement replaces it
+    message.pipeline_bytes = static_cast<std::uint32_t>(about.about.size());
+    auto sent = send_struct(socket_.get(), message, about.about);
+    if (!sent) return sent;
+    if (about.rows != nullptr) sent = send_segment(stream, SL_SEGMENT_ROWS, *about.rows);
+    if (sent) sent = send_segment(stream, SL_SEGMENT_SAMPLES, *about.samples);
+    told();  // the first messages alone do no harm: the next announcement replaces them
     return sent;
+}
+
+Result<void> Worker::send_segment(std::uint64_t stream, std::uint32_t kind, const Segment& segment) {
+    auto message = make_message<sl_msg_segment>(SL_MSG_SEGMENT, 0);
+    message.stream_id = stream;
+    message.kind = kind;
+    message.bytes = segment.size();
+    return send_struct(socket_.get(), message, {}, segment.writable_fd());
 }
 
 Result<void> Worker::forget(std::uint64_t stream) {

@@ -34,9 +34,15 @@ class Worker {
     Result<void> greet(std::uint32_t request, std::uint64_t boot_id, const Segment& input);
     // Sends channel, wake-up and input segment; a guest has no input.
     Result<void> equip(std::uint32_t request, const Segment* input);
-    // Announces a stream, with what the worker must know of it; it answers MAPPED when it can take the
-    // stream's jobs. An error (its socket is full) changes nothing: announce it again later.
-    Result<void> announce(std::uint64_t stream, std::span<const std::byte> about, const Segment& samples);
+    // What a worker must know of a stream.
+    struct About {
+        std::span<const std::byte> about;  // its pipeline, or how its items lie
+        const Segment* rows = nullptr;     // its batches, if it is a guest that writes there
+        const Segment* samples = nullptr;
+    };
+    // Announces a stream; the worker answers MAPPED when it can take the stream's jobs. An error (its socket
+    // is full) changes nothing: announce it again later.
+    Result<void> announce(std::uint64_t stream, const About& about);
     // Tells it to unmap a stream that has been announced; an error as above.
     Result<void> forget(std::uint64_t stream);
 
@@ -67,6 +73,7 @@ class Worker {
   private:
     Worker() = default;
     Result<void> make_channel();
+    Result<void> send_segment(std::uint64_t stream, std::uint32_t kind, const Segment& segment);
     void call();
     void told();
     [[nodiscard]] sl_shm_worker_channel* channel() const {

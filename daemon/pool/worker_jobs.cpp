@@ -16,8 +16,8 @@ constexpr std::size_t kNobody = ~std::size_t{0};
 // One running, one at hand so that the worker need not sleep between.
 constexpr std::size_t kJobsPerWorker = 2;
 constexpr std::size_t kHeadersPerWorker = SL_SHM_JOBS - kJobsPerWorker;
-// Each takes two packets, and a socket buffer holds only so many: a worker that is told of 100 streams at
-// once, or of one after another while it is at a long job, must not miss any.
+// Each takes two or three packets, and a socket buffer holds only so many: a worker that is told of 100
+// streams at once, or of one after another while it is at a long job, must not miss any.
 constexpr std::size_t kMaxUnanswered = 8;
 
 }  // namespace
@@ -75,9 +75,9 @@ void WorkerPool::on_mapped(Entry& entry, std::uint64_t stream) {
     send_news(entry);
 }
 
-void WorkerPool::add_stream(std::uint64_t stream, std::span<const std::byte> about, const Segment* samples,
+void WorkerPool::add_stream(std::uint64_t stream, const Worker::About& about,
                             std::chrono::milliseconds limit) {
-    streams_[stream] = {{about.begin(), about.end()}, samples, limit};
+    streams_[stream] = {{about.about.begin(), about.about.end()}, about.rows, about.samples, limit};
     set_tick();
     for (Entry& entry : entries_) {
         if (!entry.worker || !entry.worker->greeted()) continue;
@@ -106,7 +106,7 @@ void WorkerPool::send_news(Entry& entry) {
     while (!entry.to_announce.empty() && entry.announced.size() < kMaxUnanswered) {
         std::uint64_t stream = entry.to_announce.front();
         const StreamEntry& about = streams_.at(stream);
-        if (!entry.worker->announce(stream, about.about, *about.samples)) return;
+        if (!entry.worker->announce(stream, {about.about, about.rows, about.samples})) return;
         entry.to_announce.pop_front();
         entry.announced.insert(stream);
     }

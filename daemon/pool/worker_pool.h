@@ -79,9 +79,8 @@ class WorkerPool {
     void dismiss();
 
     // Workers hear of streams bit by bit, each when it has room for the message; jobs may be given at once.
-    // `about`: what a worker must know of the stream. `limit`: for one of its jobs at a guest, 0 for none.
-    void add_stream(std::uint64_t stream, std::span<const std::byte> about, const Segment* samples,
-                    std::chrono::milliseconds limit = {});
+    // The segments of `about` must stay, its bytes are copied. `limit`: for a job at a guest, 0 for none.
+    void add_stream(std::uint64_t stream, const Worker::About& about, std::chrono::milliseconds limit = {});
     // The stream has no job in the pool any more.
     void remove_stream(std::uint64_t stream);
 
@@ -134,6 +133,7 @@ class WorkerPool {
     };
     struct StreamEntry {
         std::vector<std::byte> about;
+        const Segment* rows = nullptr;
         const Segment* samples = nullptr;
         std::chrono::milliseconds limit{};
     };

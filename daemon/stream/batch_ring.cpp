@@ -24,7 +24,7 @@ Result<BatchRing> BatchRing::create(const StreamLayout& layout, const RingIdenti
     BatchRing ring;
     ring.layout_ = layout;
     ring.slots_.resize(layout.slot_count);
-    ring.found_all_read_.resize(layout.ring_capacity);
+    ring.after_.resize(layout.ring_capacity);
     auto batches = Segment::create("speedyloader-batches", layout.segment_bytes);
     if (!batches) return std::unexpected(std::move(batches).error().because("batch ring"));
     auto returns = Segment::create("speedyloader-returns", sizeof(sl_shm_return_page));
@@ -40,7 +40,9 @@ Result<BatchRing> BatchRing::create(const StreamLayout& layout, const RingIdenti
     ring_bell(ring.event_.ringer.get());  // who asks for events later looks at least once
     ring.stream_ = static_cast<std::uint32_t>(identity.stream_id);
     ring.write_header(identity);
-    if (auto sealed = ring.batches_.seal_against_writers(); !sealed) return std::unexpected(sealed.error());
+    auto sealed_batches =
+        layout.guests_write() ? ring.batches_.seal_size() : ring.batches_.seal_against_writers();
+    if (!sealed_batches) return std::unexpected(sealed_batches.error());
     if (auto sealed = ring.returns_.seal_size(); !sealed) return std::unexpected(sealed.error());
     return ring;
 }
@@ -109,7 +111,9 @@ std::optional<std::uint32_t> BatchRing::acquire() {
 
 void BatchRing::publish(const sl_shm_descriptor& descriptor) {
     const std::uint32_t place = published_ & (layout_.ring_capacity - 1);
-    found_all_read_[place] = unread() == 0;
+    const bool is_batch = descriptor.kind == SL_DESCRIPTOR_BATCH;
+    after_[place] = {is_batch ? descriptor.step + 1 : descriptor.step, unread() == 0};
+    show_stats();
     auto* ring = reinterpret_cast<sl_shm_descriptor*>(batches_.data() + layout_.ring_offset);
     ring[place] = descriptor;
     sl_shm_store_release_u32(&live()->published, ++published_);  // PUBLISH
@@ -172,11 +176,21 @@ bool BatchRing::collect_returns() {
 
 void BatchRing::set_sleeping(bool sleeping) {
     if (sleeping) {
+        show_stats();
         sl_shm_store_seq_cst_u32(&live()->daemon_sleeps, 1);
         sl_shm_fence_seq_cst();  // SLEEP pair: daemon_sleeps before the look at the return page
     } else {
         sl_shm_store_relaxed_u32(&live()->daemon_sleeps, 0);
     }
+}
+
+// Whoever reads them sees each word whole.
+void BatchRing::show_stats() {
+    constexpr std::size_t kWords = sizeof stats_ / sizeof(std::uint64_t);
+    const auto* from = reinterpret_cast<const std::uint64_t*>(&stats_);
+    auto* to = reinterpret_cast<std::uint64_t*>(&live()->stats);
+    for (std::size_t i = 0; i < kWords; ++i)
+        sl_shm_store_relaxed_u64(&to[i], from[i]);
 }
 
 std::uint32_t BatchRing::unread() const {
@@ -187,10 +201,7 @@ std::uint32_t BatchRing::unread() const {
 std::optional<BatchRing::Taken> BatchRing::taken() const {
     const std::uint32_t left = unread();
     if (left >= std::min(published_, layout_.ring_capacity)) return std::nullopt;
-    const std::uint32_t place = (published_ - left - 1) & (layout_.ring_capacity - 1);
-    const auto& last =
-        reinterpret_cast<const sl_shm_descriptor*>(batches_.data() + layout_.ring_offset)[place];
-    return Taken{last.kind == SL_DESCRIPTOR_BATCH ? last.step + 1 : last.step, found_all_read_[place]};
+    return after_[(published_ - left - 1) & (layout_.ring_capacity - 1)];
 }
 
 }  // namespace sl

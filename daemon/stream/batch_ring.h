@@ -5,6 +5,9 @@
 // page shows that generation for that slot, in any order. The return page is the client's to garble: each
 // word is copied once and counts only if this table, which is private memory, says that the slot is leased
 // with just that generation. So a hostile client can end its own leases early or never, and nothing else.
+//
+// Where guests write rows into the slots, the batch segment is sealed in its size only and theirs to garble
+// as a whole. So nothing of it is ever read here: what is counted on is private, and the segment has copies.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +23,8 @@
 
 namespace sl {
 
-// Adds to a statistics word: one writer (the conductor), readers elsewhere see each word whole.
 inline void count(std::uint64_t& word, std::uint64_t by = 1) {
-    sl_shm_store_relaxed_u64(&word, word + by);
+    word += by;
 }
 
 struct RingIdentity {
@@ -57,7 +59,8 @@ class BatchRing {
 
     // RETURN. Frees the slots whose leases have ended; true if there were any.
     bool collect_returns();
-    // SLEEP pair: the conductor is about to wait, or has woken.
+    // SLEEP pair: the conductor is about to wait, or has woken. Before it waits the client is shown the
+    // stats.
     void set_sleeping(bool sleeping);
 
     // Addresses in slot `slot`, for the assembler.
@@ -65,7 +68,9 @@ class BatchRing {
     [[nodiscard]] sl_shm_sample_info* info(std::uint32_t slot, std::uint32_t row) const;
     [[nodiscard]] const StreamLayout& layout() const { return layout_; }
 
-    [[nodiscard]] sl_shm_stats& stats() const { return live()->stats; }
+    // The client is shown them with each publication, and before the conductor waits.
+    [[nodiscard]] sl_shm_stats& stats() { return stats_; }
+    [[nodiscard]] const sl_shm_stats& stats() const { return stats_; }
     [[nodiscard]] std::uint32_t leased() const { return leased_; }
     // Published batches that the client has not taken yet (by its own account; for the status only).
     [[nodiscard]] std::uint32_t unread() const;
@@ -79,11 +84,11 @@ class BatchRing {
     // How far the client has come, by its own account; nothing before the first.
     struct Taken {
         std::uint64_t step = 0;  // all batches before it
-        bool waited = false;     // nothing lay ready when the last of them was published
+        bool waited = false;     // nothing lay unread when the last of them was published
     };
     [[nodiscard]] std::optional<Taken> taken() const;
 
-    // For attaching: the client maps batches read-only and returns writable.
+    // For attaching: the client maps batches read-only and returns writable, a guest the slots writable.
     [[nodiscard]] const Segment& batches() const { return batches_; }
     [[nodiscard]] const Segment& returns() const { return returns_; }
     [[nodiscard]] int wake_fd() const { return wake_.get(); }  // the client rings it after a return
@@ -100,6 +105,7 @@ class BatchRing {
     void write_header(const RingIdentity& identity);
     void set_slot(std::uint32_t slot, std::uint32_t state);
     void publish(const sl_shm_descriptor& descriptor);
+    void show_stats();
 
     // ring_trace.cpp
     [[nodiscard]] sl_shm_trace_event event_of(std::uint8_t kind, const sl_shm_descriptor& descriptor) const;
@@ -120,7 +126,8 @@ class BatchRing {
     UniqueFd wake_;
     Bell event_;
     std::vector<Slot> slots_;
-    std::vector<bool> found_all_read_;  // of each descriptor: nothing lay unread before it
+    std::vector<Taken> after_;  // of each descriptor: how far the client has come that has taken it
+    sl_shm_stats stats_{};
     std::uint32_t published_ = 0;
     std::uint32_t leased_ = 0;
     std::uint64_t found_empty_ = 0;

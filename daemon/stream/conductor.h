@@ -80,6 +80,9 @@ class Conductor {
     bool before_sleep();
     void after_sleep();
     void set_sleeping(bool sleeping);
+    // A sample whose worker dies of a fault of its own so often is poison.
+    static constexpr std::uint32_t kMaxCrashes = 2;
+
     // Everything that can be done now, for a bounded time; true if there is more.
     bool turn();
     bool collect();
@@ -130,9 +133,15 @@ class Conductor {
     void starved(const Crew& crew);
     void on_completion(Crew& crew, const sl_shm_completion& completion, std::size_t worker);
     static SampleError error_of(const Task& task, const sl_shm_completion& completion);
+    static SampleError lost_guest_error(const Task& task, const LostJob& lost);
     void on_lost(Crew& crew, const LostJob& lost);
     void fail_at_decode(Task& task, SampleError error);
     void fail(Task& task, SampleError error);
+
+    // collate_jobs.cpp: whole batch -> guest -> collated
+    bool give_collate(Crew& crew);
+    static void on_collated(Task& task, const sl_shm_completion& completion);
+    static void on_collate_lost(Task& task, const LostJob& lost);
 
     // output.cpp: done -> row -> batch
     void finish(Task& task);
@@ -145,6 +154,7 @@ class Conductor {
     // tracing.cpp: what has ended, for the trace
     void trace_read(const Task& task, const ReadCompletion& completion);
     void trace_decode(const Task& task, const sl_shm_completion& completion, std::size_t worker);
+    void trace_collate(const Task& task, const sl_shm_completion& completion, std::size_t worker);
     void trace_row(const Task& task, const RowDone& row);
 
     // What a task holds.

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <span>
 
-#include "daemon/plan/items.h"
 #include "daemon/stream/conductor.h"
 
 namespace sl {
@@ -25,13 +24,16 @@ void Conductor::enlist(Stream& stream, Crew& crew, const Owner& owner) {
     crew.owners.insert(owner.session);
     const Spec& spec = stream.spec();
     if (stream.is_items()) {
-        const sl_shm_item_layout layout = item_layout(spec.items);
+        const StreamLayout& layout = stream.ring().layout();
         const std::chrono::duration<double> limit(spec.items.timeout_s);
-        crew.pool->add_stream(stream.id(), std::as_bytes(std::span(&layout, 1)), &stream.slots().segment(),
+        crew.pool->add_stream(stream.id(),
+                              {.about = std::as_bytes(std::span(&layout.items, 1)),
+                               .rows = layout.guests_write() ? &stream.ring().batches() : nullptr,
+                               .samples = &stream.slots().segment()},
                               std::chrono::ceil<std::chrono::milliseconds>(limit));
     } else {
-        crew.pool->add_stream(stream.id(), std::as_bytes(std::span(&spec.pipeline, 1)),
-                              &stream.slots().segment());
+        crew.pool->add_stream(stream.id(), {.about = std::as_bytes(std::span(&spec.pipeline, 1)),
+                                            .samples = &stream.slots().segment()});
     }
     crew.scheduler.add_stream(stream.id(), {.batch_size = spec.batch.size});
 }

@@ -18,6 +18,12 @@ void Conductor::assemble(Task& task) {
         drop(task);
         return;
     }
+    if (stream.is_all_but_written(task)) {
+        write_row(stream.row_job(task, TaskTable::tag(task)));
+        stream.row_done(task);
+        drop(task);
+        return;
+    }
     task.state = TaskState::kAssembling;
     assembler_->submit(stream.row_job(task, TaskTable::tag(task)));
 }

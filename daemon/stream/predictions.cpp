@@ -72,8 +72,7 @@ void Conductor::ask_headers() {
         if (task == nullptr) continue;
         sl_shm_job job{};
         job.tag = TaskTable::tag(*task);
-        job.input_offset = task->input_offset;
-        job.input_bytes = task->bytes;
+        job.input = {task->input_offset, task->bytes};
         job.output_offset = SL_SHM_NO_OUTPUT;
         native.pool->give_header(job);
         task->header = job.tag;

@@ -197,7 +197,7 @@ bool Stream::place(Task& task) {
 }
 
 bool Stream::fully_placed(const Task& task) const {
-    const Output& output = outputs_[task.output_step - outputs_.front().step];
+    const Output& output = output_of(task);
     return output.filled + output.nobodies_filled == output.count;
 }
 
@@ -211,7 +211,7 @@ std::vector<std::uint32_t> Stream::take_waiting() {
 }
 
 void Stream::add_picture(const Task& task, RowJob& job) {
-    const Output& output = outputs_[task.output_step - outputs_.front().step];
+    const Output& output = output_of(task);
     job.table = &table_;
     job.target = {ring_.tensor(output.slot, 0) + task.output_row * ring_.layout().image_row_bytes,
                   spec_.pipeline.height,
@@ -224,7 +224,7 @@ void Stream::add_picture(const Task& task, RowJob& job) {
 }
 
 RowJob Stream::row_job(const Task& task, std::uint64_t tag) {
-    const Output& output = outputs_[task.output_step - outputs_.front().step];
+    const Output& output = output_of(task);
     const StreamLayout& layout = ring_.layout();
     std::uint32_t row = task.output_row;
     auto field = [&]<class T>(std::size_t index, T*) {
@@ -265,18 +265,23 @@ void Stream::finish_step(std::uint64_t step) {
     }
 }
 
+void Stream::row_ended(Output& output) {
+    if (--output.left > 0 || spec_.items.collate_bytes == 0 || output.error) return;
+    if (std::ranges::any_of(output.rows, &Row::valid)) output.collating = Collating::kWanted;
+}
+
 void Stream::row_done(const Task& task) {
-    --outputs_[task.output_step - outputs_.front().step].left;
+    row_ended(output_of(task));
     finish_step(task.step);
 }
 
 void Stream::row_failed(const Task& task, const SampleError& error) {
-    Output& output = outputs_[task.output_step - outputs_.front().step];
+    Output& output = output_of(task);
     if (!output.error || task.output_row < output.error_row) {
         output.error = sample_error(task, error);
         output.error_row = task.output_row;
     }
-    --output.left;
+    row_ended(output);
     finish_step(task.step);
 }
 

@@ -84,10 +84,30 @@ class Stream {
     // What a task's random numbers and its history are kept by; of an item its index and the data set's
     // epoch.
     [[nodiscard]] DrawKey key(const Task& task) const;
+    // The row that a guest may write the task's item into, if it has its place already.
+    [[nodiscard]] sl_shm_place place_ahead(const Task& task);
+    // Whether of an item that is in its row so little is left to write that no thread need be woken.
+    [[nodiscard]] bool is_all_but_written(const Task& task) const {
+        return task.in_place && !task.placeholder && rest_bytes_ <= kLittle;
+    }
     // What stands for a file's size in an item's features.
     [[nodiscard]] std::uint64_t item_cost_bytes(const Task& task) const;
     // What its guest wrote of an item that raised.
     [[nodiscard]] std::string item_text(const Task& task) const;
+
+    // stream_collate.cpp: whole batches that guests collate before they are published. Whether one waits for
+    // a guest; the first that does becomes the task.
+    [[nodiscard]] bool wants_collating() const;
+    void begin_collating(Task& task);
+    // What the guest is to do.
+    [[nodiscard]] sl_shm_job collate_job(const Task& task, std::uint64_t tag) const;
+    // It is done, and so many bytes long; or its guest was lost, and another one is to do it.
+    void collated(const Task& task, std::uint64_t bytes);
+    void collate_again(const Task& task);
+    // It cannot be had: under every policy the stream ends with the error where the batch would be.
+    void collate_failed(const Task& task, const SampleError& error);
+    // What the guest wrote in the batch's place.
+    [[nodiscard]] std::string collate_text(const Task& task, std::uint64_t bytes) const;
 
     // Record of a sample that failed; counts against the budget when its batch is published.
     void record_failure(Task& task, const SampleError& error);
@@ -138,6 +158,12 @@ class Stream {
         bool padding = false;
         bool valid = false;
     };
+    enum class Collating : std::uint8_t {
+        kNo,      // its rows are not done, or it has none to collate
+        kWanted,  // a guest must be found
+        kAsked,
+        kDone
+    };
     struct Output {
         std::uint64_t step = 0;
         std::uint64_t epoch = 0;
@@ -152,7 +178,15 @@ class Stream {
         std::vector<Row> rows;
         std::optional<sl_shm_stream_error> error;
         std::uint32_t error_row = 0;
+        Collating collating = Collating::kNo;
+        std::uint32_t guests_lost = 0;  // that were collating it
+        std::uint64_t collated_bytes = 0;
+        [[nodiscard]] bool whole() const {
+            return left == 0 && (collating == Collating::kNo || collating == Collating::kDone);
+        }
     };
+
+    static constexpr std::uint64_t kLittle = 1024;  // bytes: a copy that costs less than a thread's wake-up
 
     Stream(const Spec& spec, std::shared_ptr<const Dataset> dataset, const RingIdentity& identity,
            std::shared_ptr<CostModel> costs);
@@ -161,6 +195,14 @@ class Stream {
     void open_account(std::uint64_t epoch, const BatchPlan& made);
     [[nodiscard]] bool before_start(std::uint64_t epoch, std::uint64_t position);
     Output* output_for(const Task& task);
+    // Of a task that has one.
+    [[nodiscard]] Output& output_of(const Task& task) {
+        return outputs_[task.output_step - outputs_.front().step];
+    }
+    [[nodiscard]] const Output& output_of(const Task& task) const {
+        return outputs_[task.output_step - outputs_.front().step];
+    }
+    void row_ended(Output& output);
     void finish_step(std::uint64_t step);
     void plan_copies();
     std::uint32_t nobodies_in(std::uint64_t epoch, std::uint64_t batch);
@@ -184,6 +226,8 @@ class Stream {
     Ledger ledger_;
     NormalizeTable table_;
     CopyPlan copies_;  // of items
+    CopyPlan rest_;    // of those that are in their rows
+    std::uint64_t rest_bytes_ = 0;
 
     std::map<std::uint64_t, BatchPlan> plans_;  // of the epochs under way
     std::uint64_t cursor_epoch_ = 0;

@@ -21,16 +21,38 @@ std::string as_text(std::string bytes) {
         .get<std::string>();
 }
 
+// A text of at most `most` bytes that a guest wrote, and may still be writing.
+std::string text_at(const void* at, std::uint64_t bytes, std::uint64_t most) {
+    return as_text(
+        {static_cast<const char*>(at), std::min({bytes, most, std::uint64_t{SL_SHM_ITEM_TEXT_MAX}})});
+}
+
 }  // namespace
 
 void Stream::plan_copies() {
     if (!is_items()) return;
-    const sl_shm_item_layout slot = item_layout(spec_.items);
+    const sl_shm_item_layout& slot = ring_.layout().items;
     const std::vector<sl_shm_tensor>& tensors = ring_.layout().tensors;
-    for (std::uint32_t i = 0; i < slot.fields; ++i)
-        copies_.fields.push_back({slot.field[i].offset, slot.field[i].bytes, tensors[i].offset});
     copies_.opaque = spec_.items.opaque;
-    if (copies_.opaque) copies_.lengths = tensors[slot.fields].offset;
+    if (copies_.opaque) {
+        copies_.capacity = slot.field[0].bytes;
+        copies_.lengths = tensors[slot.fields].offset;
+    }
+    rest_ = copies_;
+    for (std::uint32_t i = 0; i < slot.fields; ++i) {
+        const CopyPlan::Field field{slot.field[i].offset, slot.field[i].bytes, tensors[i].offset};
+        copies_.fields.push_back(field);
+        if ((slot.in_place >> i & 1U) != 0) continue;
+        rest_.fields.push_back(field);
+        rest_bytes_ += field.bytes;
+    }
+}
+
+sl_shm_place Stream::place_ahead(const Task& task) {
+    if (ring_.layout().items.in_place == 0) return {};
+    const Output* output = output_for(task);
+    if (output == nullptr) return {};
+    return {.kind = SL_SHM_PLACE_ROW, .slot = output->slot, .row = task.row, .reserved = 0};
 }
 
 DrawKey Stream::key(const Task& task) const {
@@ -69,14 +91,18 @@ std::string Stream::item_text(const Task& task) const {
     const std::uint8_t* slot = slots_.data(task.slot);
     const auto* header = reinterpret_cast<const sl_shm_item_header*>(slot);
     const std::uint64_t room = ring_.layout().sample_slot_bytes - sizeof *header;
-    const std::uint64_t bytes =
-        std::min({sl_shm_load_relaxed_u64(&header->error_bytes), room, std::uint64_t{SL_SHM_ITEM_TEXT_MAX}});
-    return as_text({reinterpret_cast<const char*>(slot + sizeof *header), bytes});
+    return text_at(slot + sizeof *header, sl_shm_load_relaxed_u64(&header->error_bytes), room);
+}
+
+std::string Stream::collate_text(const Task& task, std::uint64_t bytes) const {
+    return text_at(ring_.tensor(output_of(task).slot, ring_.layout().collated_tensor()), bytes,
+                   spec_.items.collate_bytes);
 }
 
 void Stream::add_item(const Task& task, RowJob& job) {
-    const Output& output = outputs_[task.output_step - outputs_.front().step];
-    job.copy = {&copies_, reinterpret_cast<std::uint8_t*>(ring_.tensor(output.slot, 0)), task.output_row};
+    const Output& output = output_of(task);
+    job.copy = {task.in_place ? &rest_ : &copies_,
+                reinterpret_cast<std::uint8_t*>(ring_.tensor(output.slot, 0)), task.output_row};
 }
 
 }  // namespace sl

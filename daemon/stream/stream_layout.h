@@ -15,6 +15,7 @@ namespace sl {
 
 struct StreamLayout {
     // image, label, sample_id, valid [, crop_box, flip]; of items: each row's, [item_bytes,] sample_id, valid
+    // [, collated, collated_bytes]
     std::vector<sl_shm_tensor> tensors;
     std::uint32_t batch_size = 0;
     std::uint32_t slot_count = 0;
@@ -30,6 +31,11 @@ struct StreamLayout {
 
     SlotCounts sample_slots;
     std::uint64_t sample_slot_bytes = 0;
+
+    sl_shm_item_layout items{};  // of a stream of items: what its guests are told
+    // Index, where guests collate; collated_bytes is the next.
+    [[nodiscard]] std::size_t collated_tensor() const { return sample_id_tensor + 2; }
+    [[nodiscard]] bool guests_write() const { return items.batch_slots != 0; }
 
     [[nodiscard]] std::uint64_t sample_segment_bytes() const {
         return sample_slots.total() * sample_slot_bytes;

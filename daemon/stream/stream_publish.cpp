@@ -1,4 +1,5 @@
 // The end of a stream's way: failures, budgets, accounts, and publishing whole batches in order.
+#include <cstring>
 #include <utility>
 
 #include "daemon/stream/stream.h"
@@ -34,7 +35,7 @@ sl_shm_stream_error Stream::sample_error(const Task& task, const SampleError& er
     out.epoch = task.epoch;
     out.batch = task.batch;
     copy_text(out.path, task.path);
-    copy_text(out.message, error.kind == SampleErrorKind::kRaised ? end_of(error.message) : error.message);
+    copy_text(out.message, is_items() ? end_of(error.message) : error.message);
     return out;
 }
 
@@ -112,6 +113,10 @@ void Stream::publish_output(Output& output) {
         return;
     }
     account(output);
+    if (spec_.items.collate_bytes != 0) {
+        std::memcpy(ring_.tensor(output.slot, ring_.layout().collated_tensor() + 1), &output.collated_bytes,
+                    sizeof output.collated_bytes);
+    }
     ring_.publish_batch(output.slot, output.epoch, output.batch, output.step, output.count);
     if (output.batch + 1 == identity_.batches_per_epoch) end_epoch(output.epoch, output.step + 1);
 }
@@ -122,7 +127,7 @@ std::uint64_t Stream::waited_for_consumer_ns() const {
 }
 
 void Stream::publish() {
-    while (!stopped_ && !outputs_.empty() && outputs_.front().left == 0) {
+    while (!stopped_ && !outputs_.empty() && outputs_.front().whole()) {
         publish_output(outputs_.front());
         outputs_.pop_front();
     }

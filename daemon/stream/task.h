@@ -6,6 +6,9 @@
 //   kOpening -> kSized -> kReading -> kRunnable -> kDecoding -> kDone -> kAssembling -> (gone)
 //
 // A sample that fails starts again at kOpening as its substitute, or goes to kDone as a placeholder.
+//
+// A batch that a guest collates is a task as well, and a short one: kDecoding -> (gone). Its sample is the
+// batch's first valid row's.
 #pragma once
 
 #include <cstdint>
@@ -53,6 +56,7 @@ struct Task {
     // What it now tries to deliver.
     std::uint64_t sample_id = 0;
     std::uint64_t substitutes_tried = 0;
+    bool collates = false;  // it is no sample but a whole batch
     bool placeholder = false;
     bool stops_stream = false;  // policy `fail`: `error` is published instead of its batch
     SampleError error;
@@ -71,6 +75,7 @@ struct Task {
     bool has_input = false;
     std::uint32_t slot = 0;
     bool has_slot = false;
+    bool in_place = false;  // its guest writes it, or has written it, into its row
 
     std::uint64_t asked_ns = 0;  // when its open, read or decode under way was asked for
 

@@ -44,6 +44,14 @@ void Conductor::trace_decode(const Task& task, const sl_shm_completion& completi
         task.stream->flow.slowest.add({task.sample_id, completion.cpu_ns, task.predicted_ns});
 }
 
+void Conductor::trace_collate(const Task& task, const sl_shm_completion& completion, std::size_t worker) {
+    sl_shm_trace_event event = event_of(task, SL_SHM_TRACE_COLLATE);
+    event.amount = completion.cpu_ns;
+    event.track = static_cast<std::uint16_t>(worker);
+    event.error = completion.error_kind;
+    trace_.record_guest(event, completion.begin_ns, completion.end_ns);
+}
+
 void Conductor::trace_row(const Task& task, const RowDone& row) {
     sl_shm_trace_event event = event_of(task, SL_SHM_TRACE_ROW);
     event.begin_ns = row.begin_ns;

@@ -15,9 +15,8 @@ namespace sl {
 
 namespace {
 
-// A sample whose worker dies of a fault of its own twice is poison. Being killed from outside says less (an
-// operator, the memory killer), so it takes more of that.
-constexpr std::uint32_t kMaxCrashes = 2;
+// Being killed from outside says less than a fault of its own (an operator, the memory killer), so it takes
+// more of that.
 constexpr std::uint32_t kMaxKills = 8;
 
 void count_decoded(sl_shm_stats& stats, const Task& task, bool class_error) {
@@ -32,18 +31,6 @@ void count_decoded(sl_shm_stats& stats, const Task& task, bool class_error) {
     count(stats.actual_ns, actual);
     double error = std::abs(task.predicted_ns - task.actual_ns) / std::max(task.actual_ns, 1.0);
     count(stats.absolute_error_ppm, static_cast<std::uint64_t>(error * 1e6));
-}
-
-// For an item whose guest has been killed since it took too long, or that has ended too many guests.
-SampleError lost_item_error(const Task& task, const LostJob& lost) {
-    spdlog::warn("{} has {} its guest: given up", shown(task.path),
-                 lost.timed_out ? "taken too long, and lost" : "twice ended");
-    if (!lost.timed_out)
-        return {SampleErrorKind::kPoison, "its guest worker ended each time it made the item", kNoOffset, 0};
-    char limit[32];
-    std::snprintf(limit, sizeof limit, "%g s", task.stream->spec().items.timeout_s);
-    return {SampleErrorKind::kTimeout, std::string("it took longer than errors.timeout_s allows, ") + limit,
-            kNoOffset, 0};
 }
 
 // For a sample that has ended so many workers that it is not tried again.
@@ -63,8 +50,26 @@ SampleError lost_error(const Task& task, const LostJob& lost) {
 
 }  // namespace
 
+// For an item or a batch whose guest has been killed since it took too long, or that has ended too many
+// guests.
+SampleError Conductor::lost_guest_error(const Task& task, const LostJob& lost) {
+    spdlog::warn("{} has {} its guest: given up", shown(task.path),
+                 lost.timed_out ? "taken too long, and lost" : "twice ended");
+    if (!lost.timed_out) {
+        return {SampleErrorKind::kPoison,
+                task.collates ? "its guest worker ended each time it collated the batch"
+                              : "its guest worker ended each time it made the item",
+                kNoOffset, 0};
+    }
+    char limit[32];
+    std::snprintf(limit, sizeof limit, "%g s", task.stream->spec().items.timeout_s);
+    return {SampleErrorKind::kTimeout, std::string("it took longer than errors.timeout_s allows, ") + limit,
+            kNoOffset, 0};
+}
+
 void Conductor::dispatch(Crew& crew) {
     while (crew.pool->has_capacity()) {
+        if (give_collate(crew)) continue;
         auto pick = crew.scheduler.pick();
         if (!pick) {
             if (crew.scheduler.holds()) look_again(crew);
@@ -85,14 +90,19 @@ void Conductor::dispatch(Crew& crew) {
         task.asked_ns = Trace::now();
         stream.flow.admission.left(task.lane);
         const DrawKey key = stream.key(task);
-        sl_shm_job job{.tag = TaskTable::tag(task),
-                       .stream_id = stream.id(),
-                       .input_offset = task.input_offset,
-                       .input_bytes = task.has_input ? task.bytes : 0,
-                       .output_offset = stream.slots().offset(task.slot),
-                       .seed = key.seed,
-                       .epoch = key.epoch,
-                       .sample_id = key.sample_id};
+        sl_shm_job job{};
+        job.tag = TaskTable::tag(task);
+        job.stream_id = stream.id();
+        if (stream.is_items()) {
+            job.place = stream.place_ahead(task);
+            task.in_place = job.place.kind == SL_SHM_PLACE_ROW;
+        } else {
+            job.input = {task.input_offset, task.bytes};
+        }
+        job.output_offset = stream.slots().offset(task.slot);
+        job.seed = key.seed;
+        job.epoch = key.epoch;
+        job.sample_id = key.sample_id;
         crew.pool->give(job, task.lane);
         stream.flow.admission.fed(crew.scheduler.runnable(stream.id(), Lane::kLight), crew.workers());
         start_reads(stream);  // one less in memory: the next may come
@@ -119,6 +129,11 @@ void Conductor::starved(const Crew& crew) {
 void Conductor::on_completion(Crew& crew, const sl_shm_completion& completion, std::size_t worker) {
     Task* task = tasks_.find(completion.tag);
     if (task == nullptr || task->state != TaskState::kDecoding) return;
+    if (task->collates) {
+        trace_collate(*task, completion, worker);
+        on_collated(*task, completion);
+        return drop(*task);
+    }
     trace_decode(*task, completion, worker);
     crew.scheduler.finished(task->index, static_cast<double>(completion.cpu_ns));
     crew.scheduler.took(static_cast<double>(completion.cpu_ns),
@@ -157,17 +172,21 @@ SampleError Conductor::error_of(const Task& task, const sl_shm_completion& compl
 void Conductor::on_lost(Crew& crew, const LostJob& lost) {
     Task* task = tasks_.find(lost.tag);
     if (task == nullptr || task->state != TaskState::kDecoding) return;
+    if (task->collates) {
+        on_collate_lost(*task, lost);
+        return drop(*task);
+    }
     crew.scheduler.lost(task->index);
     Stream& stream = *task->stream;
     if (stream.flow.closing) return drop(*task);
-    if (stream.is_items() && lost.timed_out) return fail(*task, lost_item_error(*task, lost));
+    if (stream.is_items() && lost.timed_out) return fail(*task, lost_guest_error(*task, lost));
     if (lost.suspect) {
         count(stream.ring().stats().retried, 1);
         // The pool's own kill, after too long a time, is the sample's doing like a crash.
         bool killed_from_outside = lost.signal == SIGKILL && !lost.timed_out;
         ++(killed_from_outside ? task->kills : task->crashes);
         if (task->crashes >= kMaxCrashes || task->kills >= kMaxKills)
-            return stream.is_items() ? fail(*task, lost_item_error(*task, lost))
+            return stream.is_items() ? fail(*task, lost_guest_error(*task, lost))
                                      : fail_at_decode(*task, lost_error(*task, lost));
     }
     stream.flow.admission.entered(task->lane);
@@ -181,6 +200,7 @@ void Conductor::fail_at_decode(Task& task, SampleError error) {
 
 void Conductor::fail(Task& task, SampleError error) {
     Stream& stream = *task.stream;
+    task.in_place = false;
     failure_log_.failed(dataset_name(stream.spec()), task.path, error);
     close_file(task);
     release_input(task);

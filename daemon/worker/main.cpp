@@ -57,7 +57,7 @@ sl_shm_completion work(const Attachment& attachment, const sl_shm_job& job, Exec
     completion.begin_ns = clock_ns(CLOCK_MONOTONIC);
     completion.error_offset = kNoOffset;
     const auto* stream = attachment.stream(job.stream_id);
-    auto input = attachment.input(job.input_offset, job.input_bytes);
+    auto input = attachment.input(job.input.offset, job.input.bytes);
     auto output = stream != nullptr ? Attachment::output(*stream, job.output_offset) : std::span<std::byte>();
     if (input.empty() || output.empty()) {
         set_error(completion,
@@ -84,7 +84,7 @@ sl_shm_completion work(const Attachment& attachment, const sl_shm_job& job, Exec
 sl_shm_completion look(const Attachment& attachment, const sl_shm_job& job) {
     sl_shm_completion completion{};
     completion.tag = job.tag;
-    const auto input = attachment.input(job.input_offset, job.input_bytes);
+    const auto input = attachment.input(job.input.offset, job.input.bytes);
 #ifdef SL_TEST_HOOKS
     run_header_hooks(input);
 #endif

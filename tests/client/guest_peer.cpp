@@ -56,6 +56,33 @@ sl_shm_item_layout opaque_field() {
     return layout;
 }
 
+sl_shm_item_layout placed_fields() {
+    sl_shm_item_layout layout = two_fields();
+    layout.field[0] = {64, 128};
+    layout.field[1] = {192, 12};
+    layout.slots_offset = 4096;
+    layout.batch_bytes = 4096;
+    layout.batch_slots = 2;
+    layout.rows = 4;
+    layout.in_place = 1;
+    layout.row_offset[1] = 1024;
+    return layout;
+}
+
+sl_shm_item_layout collated_field() {
+    sl_shm_item_layout layout = placed_fields();
+    layout.fields = 1;
+    layout.flags = SL_SHM_ITEM_OPAQUE;
+    layout.field[0] = {64, 256};
+    layout.field[1] = {};
+    layout.row_offset[1] = 0;
+    layout.valid_offset = 1024;
+    layout.lengths_offset = 1280;
+    layout.collated_offset = 1536;
+    layout.collated_bytes = 100;
+    return layout;
+}
+
 void assert_says(const char* part) {
     sl_error error{};
     error.struct_size = sizeof error;
@@ -165,8 +192,10 @@ void GuestPeer::forget(std::uint64_t stream) {
     told();
 }
 
-void GuestPeer::announce(std::uint64_t stream, const sl_shm_item_layout& layout, const Segment& samples) {
+void GuestPeer::announce(std::uint64_t stream, const sl_shm_item_layout& layout, const Segment& samples,
+                         const Segment* rows) {
     send_layout(stream, layout);
+    if (rows != nullptr) send_segment(SL_SEGMENT_ROWS, stream, rows->size(), rows->writable_fd());
     send_segment(SL_SEGMENT_SAMPLES, stream, samples.size(), samples.writable_fd());
     told();
 }

@@ -46,8 +46,9 @@ class GuestPeer {
     void forget(std::uint64_t stream);
     // CONTROL: the guest is told that there are messages.
     void told();
-    // Layout, segment, CONTROL.
-    void announce(std::uint64_t stream, const sl_shm_item_layout& layout, const Segment& samples);
+    // Layout, segments, CONTROL.
+    void announce(std::uint64_t stream, const sl_shm_item_layout& layout, const Segment& samples,
+                  const Segment* rows = nullptr);
     // The next message of the guest; its length is 0 if it has hung up.
     const Packet& hear();
 
@@ -90,6 +91,11 @@ Segment sealed(const char* name, std::uint64_t bytes);
 // Fields of 12 and 100 bytes in slots of 512, and an opaque one of up to 300.
 sl_shm_item_layout two_fields();
 sl_shm_item_layout opaque_field();
+// Fields of 128 and 12 bytes, the first of which is written into batches, if it has its place there: two of
+// them with four rows, from 4096 on, 4096 bytes each.
+sl_shm_item_layout placed_fields();
+// An opaque field of up to 256 bytes, in such batches too, with one of up to 100 bytes that is collated.
+sl_shm_item_layout collated_field();
 
 // What the calling thread's last error says contains `part`.
 void assert_says(const char* part);

@@ -6,11 +6,11 @@ import subprocess
 from support.capi import BUILD
 
 GUEST = BUILD / "tests" / "item_guest"
-WORDS = 6
+WORDS = 8  # 64 bytes: written in place
 
 
-def item_spec(count, crew, batch=16, epoch=0, policy="strict", last="keep", errors=None, capacity=None):
-    """Rows of item_guest: fixed ones, or opaque ones of up to `capacity` bytes."""
+def item_spec(count, crew, batch=16, epoch=0, policy="strict", last="keep", errors=None, capacity=None, collate=None):
+    """Rows of item_guest: fixed ones, or opaque ones of up to `capacity` bytes, and a batch of up to `collate`."""
     rows = ([{"name": "x", "dtype": "int64", "shape": [2, WORDS // 2]}, {"name": "epoch", "dtype": "int64", "shape": []}]
             if capacity is None else [{"name": "item", "dtype": "bytes", "capacity": capacity}])
     made = {"dataset": {"kind": "items", "count": count, "name": "Numbers", "crew": crew, "epoch": epoch},
@@ -18,6 +18,8 @@ def item_spec(count, crew, batch=16, epoch=0, policy="strict", last="keep", erro
             "epochs": 1}
     if errors is not None:
         made["errors"] = errors
+    if collate is not None:
+        made["collate"] = {"capacity": collate}
     return made
 
 

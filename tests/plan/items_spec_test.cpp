@@ -54,9 +54,30 @@ void opaque_rows_are_one_field_of_so_many_bytes(void**) {
     assert_int_equal(row_bytes(spec.items.rows[0]), 1000);
 }
 
+Json collated(const char* capacity = "5000") {
+    Json document = opaque();
+    document["collate"]["capacity"] = Json::parse(capacity);
+    return document;
+}
+
+void opaque_rows_may_be_collated_into_so_many_bytes(void**) {
+    assert_int_equal(accepted(collated()).items.collate_bytes, 5000);
+    assert_int_equal(accepted(opaque()).items.collate_bytes, 0);
+    assert_refused(collated("0"), "collate.capacity is 0, allowed: a whole number from 1 to 17179869184");
+    Json document = items();
+    document["collate"]["capacity"] = 5000;
+    assert_refused(document, "collate goes with one row of dtype \"bytes\" only");
+    document = opaque();
+    document["collate"] = Json::object();
+    assert_refused(document, "collate.capacity is missing");
+    document["collate"] = {{"capacity", 1}, {"colour", 1}};
+    assert_refused(document, "collate.colour is not a known key; known: capacity");
+}
+
 void a_spec_of_items_survives_a_round_trip_through_its_document(void**) {
-    for (const Json& document : {items(), opaque(), changed_items("/dataset/crew", "\"ffffffffffffffff\""),
-                                 changed_items("/order/shuffle", "false")}) {
+    for (const Json& document :
+         {items(), opaque(), collated(), changed_items("/dataset/crew", "\"ffffffffffffffff\""),
+          changed_items("/order/shuffle", "false")}) {
         const Spec spec = accepted(document);
         const auto again = parse_spec(to_json(spec));
         if (!again) fail_msg("%s", again.error().message.c_str());
@@ -91,8 +112,8 @@ void what_is_wrong_is_named_with_its_key_and_what_is_allowed(void**) {
         {"/rows", "[]", "rows is an array of 0, allowed: an array of 1 to 16 fields"},
         {"/rows/1/name", "\"x\"", "rows[1].name is \"x\", which another row has too"},
         {"/rows/1/name", "\"valid\"",
-         "rows[1].name is \"valid\", allowed: a name other than sample_id, valid, item_bytes, which each "
-         "batch has"},
+         "rows[1].name is \"valid\", allowed: a name other than sample_id, valid, item_bytes, collated, "
+         "collated_bytes, which each batch has"},
         {"/rows/1/name", "\"12345678901234567890123456789012\"",
          "rows[1].name is \"12345678901234567890123456789012\", allowed: a name of at most 31 bytes"},
         {"/rows/1/dtype", "\"float64\"",
@@ -112,7 +133,7 @@ void what_is_wrong_is_named_with_its_key_and_what_is_allowed(void**) {
         {"/epochs", "2", "epochs is 2, allowed: 1, for each epoch of items is a stream of its own"},
         {"/errors/timeout_s", "-1", "errors.timeout_s is -1, allowed: a number from 0.0 to 604800.0"},
         {"/colour", "1",
-         "colour is not a known key; known: dataset, rows, batch, order, errors, epochs, share"},
+         "colour is not a known key; known: dataset, rows, batch, order, errors, epochs, share, collate"},
     };
     for (const auto& [pointer, value, message] : kCases)
         assert_refused(changed_items(pointer, value), message);
@@ -177,6 +198,7 @@ int main() {
     const CMUnitTest tests[] = {
         cmocka_unit_test(a_spec_of_items_is_read_as_written),
         cmocka_unit_test(opaque_rows_are_one_field_of_so_many_bytes),
+        cmocka_unit_test(opaque_rows_may_be_collated_into_so_many_bytes),
         cmocka_unit_test(a_spec_of_items_survives_a_round_trip_through_its_document),
         cmocka_unit_test(what_says_how_files_become_pictures_is_refused_by_name),
         cmocka_unit_test(what_is_wrong_is_named_with_its_key_and_what_is_allowed),

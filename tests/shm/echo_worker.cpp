@@ -22,9 +22,9 @@ int main() {
         sl_shm_completion completion{};
         completion.tag = job->tag;
         completion.cpu_ns = job->output_offset;
-        completion.error_offset = static_cast<std::int64_t>(job->input_offset);
+        completion.error_offset = static_cast<std::int64_t>(job->input.offset);
         completion.width = attachment->stream(job->stream_id) != nullptr ? 1 : 0;
-        completion.height = attachment->input(job->input_offset, job->input_bytes).empty() ? 0 : 1;
+        completion.height = attachment->input(job->input.offset, job->input.bytes).empty() ? 0 : 1;
         if (job->output_offset == SL_SHM_NO_OUTPUT) {
             attachment->complete_header(completion);
         } else {

@@ -152,7 +152,7 @@ void LDR_14_offsets_beyond_four_gigabytes_survive_a_job_and_a_completion(void**)
     jobs.push({1, 2, kFar, kFar + 1, kFar + 2, 3, 4, kFar + 3});
     sl_shm_job job{};
     assert_true(taken.pop(job));
-    assert_true(job.input_offset == kFar && job.input_bytes == kFar + 1);
+    assert_true(job.input.offset == kFar && job.input.bytes == kFar + 1);
     assert_true(job.output_offset == kFar + 2 && job.sample_id == kFar + 3);
 
     CompletionProducer done(channel->completions, &channel->completion_tail, &channel->completion_head);

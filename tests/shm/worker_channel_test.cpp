@@ -61,7 +61,8 @@ struct Fixture {
     }
 
     void announce() {
-        assert_true(worker->announce(kStream, std::as_bytes(std::span(&pipeline, 1)), samples).has_value());
+        assert_true(worker->announce(kStream, {std::as_bytes(std::span(&pipeline, 1)), nullptr, &samples})
+                        .has_value());
         assert_true(next_message(*worker, *packet) == Received::kMessage);
         assert_int_equal(packet->head().type, SL_MSG_MAPPED);
         assert_true(packet->as<sl_msg_stream>()->stream_id == kStream);

@@ -216,13 +216,44 @@ void unread_is_never_more_than_the_ring_whatever_the_client_says(void**) {
     }
 }
 
-void statistics_are_seen_by_the_client(void**) {
+void statistics_are_seen_by_the_client_with_a_batch_and_before_the_daemon_sleeps(void**) {
     BatchRing ring = make_ring(layout_for(4, 2));
     RingClient client(ring);
     count(ring.stats().batches);
     count(ring.stats().samples, 40);
+    ring.publish_batch(*ring.acquire(), 0, 0, 0, 4);
     assert_true(sl_shm_load_relaxed_u64(&client.live().stats.batches) == 1);
     assert_true(sl_shm_load_relaxed_u64(&client.live().stats.samples) == 40);
+    count(ring.stats().failed);
+    ring.set_sleeping(true);
+    assert_true(sl_shm_load_relaxed_u64(&client.live().stats.failed) == 1);
+}
+
+void a_ring_that_guests_write_can_be_mapped_and_never_cut(void**) {
+    StreamLayout layout = layout_for(4, 2);
+    layout.items.batch_slots = layout.slot_count;
+    BatchRing ring = make_ring(layout);
+    const int fd = ring.batches().writable_fd();
+    assert_true(Mapping::map(fd, ring.batches().size(), Access::kReadWrite).has_value());
+    assert_int_equal(::ftruncate(fd, 0), -1);
+}
+
+void nothing_of_a_ring_is_believed(void**) {
+    BatchRing ring = make_ring(layout_for(4, 2));
+    RingClient client(ring);
+    count(ring.stats().samples, 40);
+    const std::uint32_t slot = *ring.acquire();
+    ring.publish_batch(slot, 0, 0, 7, 4);
+    sl_shm_store_relaxed_u32(&client.returns().consumed, 1);
+    for (int byte : {0xff, 0x00, 0x01}) {
+        std::memset(ring.batches().data(), byte, ring.batches().size());
+        assert_true(ring.stats().samples == 40 && ring.taken()->step == 8 && ring.leased() == 1);
+        assert_false(ring.collect_returns());
+    }
+    sl_shm_store_release_u32(&client.returns().generation[slot], 1);
+    assert_true(ring.collect_returns() && ring.leased() == 0);
+    ring.publish_batch(*ring.acquire(), 0, 1, 8, 4);
+    assert_int_equal(sl_shm_load_acquire_u32(&client.live().published), 2);
 }
 
 void a_ring_that_does_not_fit_the_machine_is_no_memory(void**) {
@@ -252,7 +283,9 @@ int main() {
         cmocka_unit_test(the_event_is_rung_on_publish_only_for_who_asked_for_it),
         cmocka_unit_test(closing_says_so_and_rings),
         cmocka_unit_test(unread_is_never_more_than_the_ring_whatever_the_client_says),
-        cmocka_unit_test(statistics_are_seen_by_the_client),
+        cmocka_unit_test(statistics_are_seen_by_the_client_with_a_batch_and_before_the_daemon_sleeps),
+        cmocka_unit_test(a_ring_that_guests_write_can_be_mapped_and_never_cut),
+        cmocka_unit_test(nothing_of_a_ring_is_believed),
         cmocka_unit_test(a_ring_that_does_not_fit_the_machine_is_no_memory),
     };
     return cmocka_run_group_tests_name("stream/batch ring", tests, nullptr, nullptr);

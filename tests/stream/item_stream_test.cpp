@@ -1,120 +1,13 @@
-// A stream of items from plan to batch, without the processes around it: every item once in its row, nobody's
-// places zero and not valid, in both orders; what failed stands in the account, and the audit adds up.
+// A stream of items from plan to batch, without the processes around it: every item once in its row, written
+// there by its guest or copied, nobody's places zero and not valid, in both orders; what failed stands in the
+// account, and the audit adds up.
 #include <algorithm>
 #include <cstring>
 
-#include "daemon/stream/stream.h"
-#include "tests/stream/item_orders.h"
+#include "tests/stream/item_run.h"
 
 namespace sl {
 namespace {
-
-constexpr std::uint64_t kNobody = SL_SHM_NO_ITEM;
-
-Spec spec_of(std::uint64_t count, std::uint32_t batch, OrderPolicy policy, bool opaque = false) {
-    Spec spec;
-    spec.kind = DatasetKind::kItems;
-    spec.parts.clear();
-    spec.shuffle = false;
-    spec.items.count = count;
-    spec.items.name = "Set";
-    spec.items.epoch = 9;
-    spec.items.opaque = opaque;
-    if (opaque) {
-        spec.items.rows = {{"item", SL_SHM_UINT8, {32}}};
-    } else {
-        spec.items.rows = {{"x", SL_SHM_UINT64, {2}}, {"y", SL_SHM_UINT8, {}}};
-    }
-    spec.batch.size = batch;
-    spec.batch.last = LastBatch::kKeep;
-    spec.order_policy = policy;
-    spec.error_policy = ErrorPolicy::kPlaceholder;
-    return spec;
-}
-
-// The conductor's and a guest's part, in the order of the plan or backwards.
-class Run {
-  public:
-    Run(const Spec& spec, const std::vector<std::uint64_t>& items) : budget_(1ULL << 30) {
-        auto order = order_of(items);
-        auto costs = std::make_shared<CostModel>(CostModel::Items{order->items_end(), order->mean_hint()});
-        auto made = Stream::create(spec, Dataset::of_items(spec.items.name, order),
-                                   {.boot_id = 1, .stream_id = 1}, {}, costs, budget_);
-        if (!made) fail_msg("%s", made.error().message.c_str());
-        stream_ = std::move(*made);
-        auto assembler = Assembler::start(1);
-        assert_true(assembler.has_value());
-        assembler_ = std::move(*assembler);
-    }
-
-    Stream& stream() { return *stream_; }
-
-    Task& plan_next() {
-        Task& task = tasks_.allocate();
-        task.state = TaskState::kOpening;
-        task.stream = stream_.get();
-        assert_true(stream_->next_place(task));
-        return task;
-    }
-
-    // Writes an item as its guest would.
-    void write(Task& task) {
-        const Spec& spec = stream_->spec();
-        auto slot = stream_->slots().acquire(Lane::kLight, true);
-        assert_true(slot.has_value());
-        task.slot = *slot;
-        auto* to = const_cast<std::uint8_t*>(stream_->slots().data(*slot));
-        const std::uint64_t item = stream_->key(task).sample_id;
-        std::memset(to, 0xEE, item_layout(spec.items).slot_bytes);
-        auto* header = reinterpret_cast<sl_shm_item_header*>(to);
-        *header = {};
-        if (spec.items.opaque) {
-            header->payload_bytes = item;  // beyond the capacity for some
-            std::memset(to + 64, static_cast<int>(item), std::min<std::uint64_t>(item, 32));
-        } else {
-            const std::uint64_t x[2] = {item, ~item};
-            std::memcpy(to + 64, x, sizeof x);
-            to[128] = static_cast<std::uint8_t>(item);
-        }
-    }
-
-    void place(Task& task) {
-        stream_->open_outputs();
-        assert_true(stream_->place(task));
-        assembler_->submit(stream_->row_job(task, TaskTable::tag(task)));
-        assembler_->flush();
-        std::vector<RowDone> rows;
-        while (rows.empty())
-            assembler_->reap(rows);
-        stream_->row_done(task);
-        stream_->publish();
-    }
-
-    // All tasks of an epoch that fits the ring, last planned first.
-    void deliver_backwards(std::uint64_t count) {
-        std::vector<Task*> tasks;
-        for (std::uint64_t i = 0; i < count; ++i)
-            tasks.push_back(&plan_next());
-        std::ranges::reverse(tasks);
-        for (Task* task : tasks) {
-            task->placeholder = stream_->is_nobody(task->sample_id);
-            if (!task->placeholder) write(*task);
-            place(*task);
-        }
-    }
-
-    template <class T>
-    const T* tensor(std::uint32_t batch, std::size_t index) {
-        return reinterpret_cast<const T*>(stream_->ring().tensor(batch, index));
-    }
-    EpochAccount account() { return stream_->ledger().accounts().front().second; }
-
-  private:
-    MemoryBudget budget_;
-    std::unique_ptr<Stream> stream_;
-    std::unique_ptr<Assembler> assembler_;
-    TaskTable tasks_;
-};
 
 void a_task_is_keyed_by_its_item_and_the_data_sets_epoch(void**) {
     Run run(spec_of(3, 2, OrderPolicy::kStrict), {40, 7, 40});

@@ -1,5 +1,6 @@
 // A stream's layout: every tensor on a 256-byte border whatever its shape, nothing overlaps, everything lies
 // within what is reserved, and sizes beyond four gigabytes are right.
+#include <array>
 #include <bit>
 #include <cstring>
 #include <string>
@@ -169,6 +170,67 @@ void sample_slots_lie_on_256_byte_borders_and_hold_a_sample(void**) {
     });
 }
 
+Spec spec_of_items(std::vector<std::uint64_t> bytes, OrderPolicy policy, std::uint64_t collate = 0) {
+    Spec spec;
+    spec.kind = DatasetKind::kItems;
+    spec.batch.size = 7;
+    spec.order_policy = policy;
+    for (std::uint64_t size : bytes)
+        spec.items.rows.push_back({"row " + std::to_string(size), SL_SHM_UINT8, {size}});
+    spec.items.collate_bytes = collate;
+    spec.items.opaque = collate != 0;
+    return spec;
+}
+
+void in_strict_order_guests_write_the_fields_that_lie_on_64_byte_borders(void**) {
+    const StreamLayout layout = plan(spec_of_items({128, 100, 64}, OrderPolicy::kStrict), 5);
+    const sl_shm_item_layout& items = layout.items;
+    assert_true(layout.guests_write());
+    assert_int_equal(items.in_place, 5);
+    assert_true(items.slots_offset == layout.slots_offset && items.batch_bytes == layout.slot_bytes);
+    assert_true(items.batch_slots == 5 && items.rows == 7 && items.collated_bytes == 0);
+    for (std::uint32_t i = 0; i < 3; ++i)
+        assert_true(items.row_offset[i] == layout.tensors[i].offset);
+}
+
+void where_rows_are_known_late_or_lie_on_no_border_guests_see_no_batch(void**) {
+    assert_false(plan(spec_of_items({128}, OrderPolicy::kReady)).guests_write());
+    assert_false(plan(spec_of_items({100, 8}, OrderPolicy::kStrict)).guests_write());
+    assert_false(plan(spec_of({3, 7, 5}, 2)).guests_write());
+}
+
+void a_collated_batch_lies_beside_its_rows(void**) {
+    for (const OrderPolicy policy : {OrderPolicy::kStrict, OrderPolicy::kReady}) {
+        const StreamLayout layout = plan(spec_of_items({100}, policy, 70'000));
+        const sl_shm_item_layout& items = layout.items;
+        assert_true(layout.guests_write() && items.in_place == 0);
+        const sl_shm_tensor& collated = layout.tensors.at(layout.collated_tensor());
+        const sl_shm_tensor& bytes = layout.tensors.at(layout.collated_tensor() + 1);
+        assert_string_equal(collated.name, "collated");
+        assert_true(collated.ndim == 1 && collated.shape[0] == 70'000 && collated.bytes == 70'000);
+        assert_string_equal(bytes.name, "collated_bytes");
+        assert_true(bytes.dtype == SL_SHM_UINT64 && bytes.shape[0] == 1 && bytes.bytes == 8);
+        assert_true(collated.flags == SL_SHM_TENSOR_WHOLE && bytes.flags == SL_SHM_TENSOR_WHOLE);
+        assert_true(bytes.offset >= collated.offset + 70'000 && layout.slot_bytes >= bytes.offset + 8);
+        assert_true(items.collated_offset == collated.offset && items.collated_bytes == 70'000);
+        assert_true(items.lengths_offset == layout.tensors[1].offset);
+        assert_true(items.valid_offset == layout.tensors[3].offset);
+    }
+}
+
+void items_that_are_as_large_as_batches_have_few_slots_and_small_ones_some(void**) {
+    Spec spec = spec_of_items({32 << 20}, OrderPolicy::kStrict);
+    spec.batch.size = 1;
+    using Lanes = std::array<std::uint32_t, kLanes>;
+    assert_true((plan(spec).sample_slots.lanes == Lanes{2, 2, 2}));
+    assert_true((plan_layout(spec, 0, 16)->sample_slots.lanes == Lanes{32, 2, 32}));
+    spec.batch.size = 8;
+    assert_true((plan(spec).sample_slots.lanes == Lanes{12, 4, 6}));
+    spec = spec_of_items({1 << 20}, OrderPolicy::kStrict);
+    spec.batch.size = 1;
+    assert_true((plan(spec).sample_slots.lanes == Lanes{24, 8, 12}));
+}
+
 }  // namespace
 }  // namespace sl
 
@@ -184,6 +246,10 @@ int main() {
         cmocka_unit_test(more_slots_than_there_may_be_are_refused_with_both_numbers),
         cmocka_unit_test(a_batch_of_more_than_four_gigabytes_is_counted_right),
         cmocka_unit_test(sample_slots_lie_on_256_byte_borders_and_hold_a_sample),
+        cmocka_unit_test(in_strict_order_guests_write_the_fields_that_lie_on_64_byte_borders),
+        cmocka_unit_test(where_rows_are_known_late_or_lie_on_no_border_guests_see_no_batch),
+        cmocka_unit_test(a_collated_batch_lies_beside_its_rows),
+        cmocka_unit_test(items_that_are_as_large_as_batches_have_few_slots_and_small_ones_some),
     };
     return cmocka_run_group_tests_name("stream/layout", tests, nullptr, nullptr);
 }

@@ -31,10 +31,25 @@ int get_buffer(PyObject* self, Py_buffer* buffer, int flags) {
         return -1;
     }
     const auto* field = nb::inst_ptr<GuestField>(self);
-    return PyBuffer_FillInfo(buffer, self, field->data(), static_cast<Py_ssize_t>(field->bytes()), 0, flags);
+    return PyBuffer_FillInfo(buffer, self, field->data(), static_cast<Py_ssize_t>(field->bytes()),
+                             field->readonly() ? 1 : 0, flags);
 }
 
 PyType_Slot kBufferSlots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(&get_buffer)}, {0, nullptr}};
+
+nb::object view_of(const GuestField& field) {
+    const nb::object made = nb::cast(field);
+    nb::object view = nb::steal(PyMemoryView_FromObject(made.ptr()));
+    if (!view.is_valid()) throw nb::python_error();
+    return view;
+}
+
+// A use after the answer is an error. Of arrays that were made of a view nobody hears; they hold the memory.
+void release(nb::handle view) {
+    PyObject* done = PyObject_CallMethod(view.ptr(), "release", nullptr);
+    if (done == nullptr) PyErr_Clear();
+    Py_XDECREF(done);
+}
 
 // Names of files in a traceback may be any bytes.
 std::string utf8(const nb::str& text) {
@@ -144,22 +159,18 @@ GuestJob::GuestJob(nb::object owner, Guest& guest, const sl_guest_job& job)
     : owner_(std::move(owner)), guest_(guest), job_(job) {
     auto memory = guest.hold(job);
     nb::list views;
-    for (std::uint32_t i = 0; i < job.field_count; ++i) {
-        nb::object field = nb::cast(GuestField(memory, job.field[i], job.field_bytes[i]));
-        nb::object view = nb::steal(PyMemoryView_FromObject(field.ptr()));
-        if (!view.is_valid()) throw nb::python_error();
-        views.append(view);
-    }
+    for (std::uint32_t i = 0; i < job.field_count; ++i)
+        views.append(view_of({memory, job.field[i], job.field_bytes[i], false}));
     fields_ = nb::tuple(views);
+    for (std::uint32_t i = 0; i < job.rows; ++i)
+        rows_.append(view_of({memory, const_cast<void*>(job.row[i]), job.row_bytes[i], true}));
 }
 
-// A use after the answer is an error. Of arrays that were made of a view nobody hears; they hold the memory.
 void GuestJob::release_views() {
-    for (nb::handle view : fields_) {
-        PyObject* done = PyObject_CallMethod(view.ptr(), "release", nullptr);
-        if (done == nullptr) PyErr_Clear();
-        Py_XDECREF(done);
-    }
+    for (nb::handle view : fields_)
+        release(view);
+    for (nb::handle view : rows_)
+        release(view);
 }
 
 void GuestJob::done(std::uint64_t payload_bytes) {
@@ -174,10 +185,19 @@ void GuestJob::failed(const nb::str& text) {
 
 void register_guest(nb::module_& module) {
     nb::class_<GuestField>(module, "GuestField", nb::type_slots(kBufferSlots),
-                           "What a job's views are views of: a field of an item.");
-    nb::class_<GuestJob>(module, "GuestJob", "An item to be made, until it is done or has failed.")
+                           "What a job's views are views of: a field of an item, or a row to collate.");
+    nb::class_<GuestJob>(module, "GuestJob",
+                         "An item to be made, or a batch to be collated, until it is done or has failed.")
         .def_prop_ro(
-            "index", [](const GuestJob& self) { return self.job().index; }, "Of the item.")
+            "collate", [](const GuestJob& self) { return self.job().kind == SL_GUEST_COLLATE; },
+            "Whether the rows are to become one batch.")
+        .def_prop_ro(
+            "rows", &GuestJob::rows,
+            "To collate: read-only memoryviews of the valid rows, each as long as its item; released by "
+            "done() and failed().")
+        .def_prop_ro(
+            "index", [](const GuestJob& self) { return self.job().index; },
+            "Of the item; to collate: of the batch in its epoch.")
         .def_prop_ro("epoch", [](const GuestJob& self) { return self.job().epoch; })
         .def_prop_ro("seed", [](const GuestJob& self) { return self.job().seed; })
         .def_prop_ro(
@@ -185,8 +205,9 @@ void register_guest(nb::module_& module) {
         .def_prop_ro("fields", &GuestJob::fields,
                      "Writable memoryviews of bytes, a field each; released by done() and failed().")
         .def("done", &GuestJob::done, "payload_bytes"_a = 0,
-             "The fields are written; of an opaque row so many bytes.")
-        .def("failed", &GuestJob::failed, "text"_a, "The item could not be made; text goes to the report.");
+             "The fields are written; of an opaque row, or a collated batch, so many bytes.")
+        .def("failed", &GuestJob::failed, "text"_a,
+             "The item could not be made, or the batch not collated; text goes to the report.");
     nb::class_<Guest>(module, "Guest", "This process as a guest worker of a crew.")
         .def(nb::init<const std::optional<std::string>&, std::uint64_t, std::uint32_t>(), "socket"_a.none(),
              "crew"_a, "workers"_a)

@@ -46,19 +46,21 @@ class Guest {
     std::atomic<bool> closed_{false};
 };
 
-// One field of an item: a buffer of bytes to write to.
+// One field of an item, a buffer of bytes to write to; or a row to collate, to read.
 class GuestField {
   public:
-    GuestField(std::shared_ptr<sl_memory> memory, void* data, std::uint64_t bytes)
-        : memory_(std::move(memory)), data_(data), bytes_(bytes) {}
+    GuestField(std::shared_ptr<sl_memory> memory, void* data, std::uint64_t bytes, bool readonly)
+        : memory_(std::move(memory)), data_(data), bytes_(bytes), readonly_(readonly) {}
 
     [[nodiscard]] void* data() const { return data_; }
     [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+    [[nodiscard]] bool readonly() const { return readonly_; }
 
   private:
     std::shared_ptr<sl_memory> memory_;
     void* data_;
     std::uint64_t bytes_;
+    bool readonly_;
 };
 
 class GuestJob {
@@ -68,6 +70,7 @@ class GuestJob {
 
     [[nodiscard]] const sl_guest_job& job() const { return job_; }
     [[nodiscard]] const nanobind::tuple& fields() const { return fields_; }
+    [[nodiscard]] const nanobind::list& rows() const { return rows_; }
     void done(std::uint64_t payload_bytes);
     void failed(const nanobind::str& text);
 
@@ -78,6 +81,7 @@ class GuestJob {
     Guest& guest_;
     sl_guest_job job_;
     nanobind::tuple fields_;
+    nanobind::list rows_;  // to collate
 };
 
 void register_guest(nanobind::module_& module);

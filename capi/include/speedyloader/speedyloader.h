@@ -221,6 +221,7 @@ typedef enum sl_trace_kind {
     SL_TRACE_WAIT = 7,    /* a client waited in sl_next */
     SL_TRACE_FULL = 8,    /* finished work waited for a batch to be returned */
     SL_TRACE_EPOCH_END = 9,
+    SL_TRACE_COLLATE = 10, /* a guest worker collates a batch; track and amount as DECODE */
     SL_TRACE_KIND_32_BITS = INT32_MAX
 } sl_trace_kind;
 
@@ -374,18 +375,28 @@ SL_API sl_status sl_client_trace(sl_client* client, sl_trace* trace);
  * of the item into shared memory, and says that it is done or has failed. The daemon decides who makes which
  * item and when, and gathers the items into batches. If a guest dies, another one is given its job. */
 
+enum { SL_GUEST_ITEM = 0, SL_GUEST_COLLATE = 1 };
+
 /* One item to be made. The fields are those of the spec's `rows`, in their order, each on a 64-byte border,
- * and have what an earlier item left there. */
+ * and have what an earlier item left there.
+ *
+ * Where the spec has `collate`, a batch whose rows are done is a job too, of kind SL_GUEST_COLLATE: one field, for
+ * what its rows become, of at most the spec's capacity. The payload of sl_guest_done says how long it is. If it
+ * fails, the stream ends there with a sample error of kind "collate", whatever the policy. */
 typedef struct sl_guest_job {
     uint32_t struct_size;
     uint32_t field_count;
-    uint64_t index; /* of the item */
+    uint64_t index; /* of the item; to collate: of the batch in its epoch */
     uint64_t epoch;
     uint64_t seed;
     void* field[SL_MAX_FIELDS];          /* to write to until sl_guest_done or sl_guest_failed */
     uint64_t field_bytes[SL_MAX_FIELDS]; /* of dtype "bytes": how many there may be */
     uint64_t token;                      /* the library's */
     uint64_t stream;                     /* id, as in the status */
+    uint32_t kind;                       /* SL_GUEST_... */
+    uint32_t rows;                       /* to collate: how many are valid; only these are listed, in order */
+    const void* const* row;              /* to read until sl_guest_done or sl_guest_failed */
+    const uint64_t* row_bytes;
 } sl_guest_job;
 
 /* Makes this process a guest of the crew, which will have `workers` of them. Looks for the daemon as
@@ -400,9 +411,10 @@ SL_API sl_status sl_guest_attach(const sl_connect_options* options, uint64_t cre
  * after an error every call gives it again. One thread per handle. */
 SL_API sl_status sl_guest_next(sl_guest* guest, int64_t timeout_ms, sl_guest_job* job);
 
-/* The item is made. payload_bytes: how many bytes a field of dtype "bytes" has; else 0. What it cost is the
- * CPU time of this thread since the job was given, or the time that passed where that is more than twice as
- * long. Errors: SL_E_INVALID_ARGUMENT if it is not the job at hand, or too large: then it stays at hand. One
+/* The item is made. payload_bytes: how many bytes a field of dtype "bytes" has, or a collated batch; else 0.
+ * What it cost is the CPU time of this thread since the job was given, or the time that passed where that is
+ * more than twice as long. Errors: SL_E_INVALID_ARGUMENT if it is not the job at hand, or too large: then it
+ * stays at hand. The memory of its fields may be a batch's, so nothing must be written there afterwards. One
  * thread per handle. */
 SL_API sl_status sl_guest_done(sl_guest* guest, const sl_guest_job* job, uint64_t payload_bytes);
 
