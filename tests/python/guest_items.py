@@ -166,6 +166,11 @@ def fails(number):
     raise OSError(f"guest {number} does not want to")
 
 
+def dawdles(number):
+    """A worker_init_fn."""
+    time.sleep(1)
+
+
 def dies(number):
     """A worker_init_fn."""
     os._exit(9)
@@ -182,11 +187,29 @@ class Made(Squares):
         return self.make(index)
 
 
+class Lists(torch.utils.data.Dataset):
+    """A data set that is asked for lists of items only."""
+
+    def __len__(self):
+        return 10
+
+    def __getitems__(self, indices):
+        return [torch.full((2,), index) for index in indices]
+
+
 class Noisy(Squares):
     """Items that are random, of every generator that is seeded."""
 
     def __getitem__(self, index):
         return index, random.random(), np.random.rand(2), torch.rand(3)
+
+
+class Hesitant(Noisy):
+    """The same, each after a delay that depends on who makes it."""
+
+    def __getitem__(self, index):
+        time.sleep((os.getpid() + index) % 4 / 1000)
+        return super().__getitem__(index)
 
 
 class Seeded(torch.utils.data.Dataset):
@@ -221,7 +244,8 @@ class Telling(Squares):
 
     @staticmethod
     def begin(number):
-        assert torch.utils.data.get_worker_info().id == number
+        info = torch.utils.data.get_worker_info()
+        assert info.id == number and info.seed == torch.initial_seed()
         Telling.begun += 1
 
     def __getitem__(self, index):

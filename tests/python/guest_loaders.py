@@ -25,6 +25,18 @@ def torchs(dataset, epoch=0, **options):
     return list(loader)
 
 
+def walk(iterator):
+    """Batches and exceptions, in order."""
+    seen = []
+    while True:
+        try:
+            seen.append(next(iterator))
+        except StopIteration:
+            return seen
+        except Exception as error:
+            seen.append(error)
+
+
 def assert_same_batches(ours, theirs):
     assert len(ours) == len(theirs)
     for number, (a, b) in enumerate(zip(ours, theirs, strict=True)):

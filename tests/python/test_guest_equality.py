@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
-from guest_items import Growing, Made, Noisy, Squares, anything, as_list, makers, same  # noqa: E402
+from guest_items import Growing, Hesitant, Made, Noisy, Squares, anything, as_list, makers, same  # noqa: E402
 from guest_loaders import assert_same_batches, opened, torchs  # noqa: E402
 from torch.utils import data  # noqa: E402
 
@@ -74,22 +74,35 @@ def test_batch_samplers_whose_batches_have_any_sizes(shared_daemon, batches):
         assert len(loader) == len(batches)
 
 
-@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
-def test_start_methods_and_random_items(shared_daemon, method):
+@pytest.mark.parametrize(("method", "workers"), [("fork", 2), ("forkserver", 2), ("spawn", 1)])
+def test_start_methods_and_random_items(shared_daemon, method, workers):
     options = {"batch_size": 4, "shuffle": True}
     generators = [torch.Generator().manual_seed(3) for _ in range(2)]
-    with opened(shared_daemon, Noisy(30), multiprocessing_context=method, generator=generators[0], **options) as loader:
+    with opened(shared_daemon, Noisy(30), multiprocessing_context=method, num_workers=workers,
+                generator=generators[0], **options) as loader:
         for epoch in range(2):
             assert_same_batches(list(loader), torchs(Noisy(30), epoch, generator=generators[1], **options))
 
 
-def test_random_items_do_not_depend_on_the_number_of_workers_and_differ_by_epoch(shared_daemon):
+def test_LDR_04_an_items_draws_are_its_own_whoever_makes_it_and_differ_by_item_and_epoch(shared_daemon):
     seen = []
-    for workers in (1, 3):
-        with opened(shared_daemon, Noisy(20), batch_size=4, num_workers=workers) as loader:
+    for workers in (1, 2, 7):
+        options = {"batch_size": 4, "shuffle": True, "generator": torch.Generator().manual_seed(3)}
+        with opened(shared_daemon, Hesitant(60), num_workers=workers, **options) as loader:
             seen.append([list(loader) for _ in range(2)])
-    assert same(*seen)
-    assert not same(*seen[0])
+    assert same(seen[0], seen[1]) and same(seen[0], seen[2])
+    for draws in (1, 2, 3):  # of random, NumPy and torch
+        drawn = [str(row.tolist()) for epoch in seen[0] for batch in epoch for row in batch[draws]]
+        assert len(set(drawn)) == len(drawn) == 120
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63, 2**70])
+def test_any_number_is_a_seed(shared_daemon, seed):
+    with opened(shared_daemon, Noisy(20), batch_size=4, seed=seed) as loader:
+        ours = list(loader)
+        assert [len(batch[0]) for batch in ours] == [4] * 5
+    with opened(shared_daemon, Noisy(20), batch_size=4, seed=seed, num_workers=1) as loader:
+        assert_same_batches(list(loader), ours)
 
 
 @pytest.mark.parametrize("sampler", [
@@ -125,6 +138,12 @@ def test_a_dataset_of_keys_and_a_sampler_of_lists(shared_daemon):
     options = {"batch_size": None, "sampler": data.BatchSampler(range(6), 4, False)}
     with opened(shared_daemon, table, **options) as loader:
         assert same(list(loader), list(data.DataLoader(table, **options)))
+
+
+def test_large_batches_of_small_items_of_any_kind_fit_into_the_daemons_memory(shared_daemon):
+    options = {"batch_size": 4096, "collate_fn": as_list}  # 1 GiB a batch if each had the room that rows have at first
+    with opened(shared_daemon, Squares(9000), **options) as loader:
+        assert_same_batches(list(loader), torchs(Squares(9000), **options))
 
 
 @pytest.mark.parametrize("size", [1, 2])

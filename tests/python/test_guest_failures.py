@@ -10,22 +10,10 @@ from support.daemon import wait_for
 
 torch = pytest.importorskip("torch")
 
-from guest_items import Misbehaving, Squares, as_list, dies, fails  # noqa: E402
-from guest_loaders import assert_same_batches, opened, torchs  # noqa: E402
+from guest_items import Misbehaving, Squares, as_list, dawdles, dies, fails  # noqa: E402
+from guest_loaders import assert_same_batches, opened, torchs, walk  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-
-
-def walk(loader):
-    """Batches and exceptions, in order."""
-    seen, iterator = [], iter(loader)
-    while True:
-        try:
-            seen.append(next(iterator))
-        except StopIteration:
-            return seen
-        except Exception as error:
-            seen.append(error)
 
 
 @pytest.mark.parametrize("at", [0, 7, 39], ids=["first", "amid", "last"])
@@ -34,7 +22,7 @@ def test_an_item_that_raises_is_raised_at_its_batch_and_the_others_come(shared_d
     options = {"batch_size": 4, "collate_fn": collate}
     with opened(shared_daemon, Misbehaving("raises", at), **options) as loader:
         for epoch in range(2):
-            seen = walk(loader)
+            seen = walk(iter(loader))
             error = seen.pop(at // 4)
             assert type(error) is LookupError and f"item {at}" in str(error)
             assert "in __getitem__" in str(error) and f"no such thing as {at}" in str(error)
@@ -45,15 +33,15 @@ def test_an_item_that_raises_is_raised_at_its_batch_and_the_others_come(shared_d
 
 def test_the_samples_error_is_the_cause(shared_daemon):
     with opened(shared_daemon, Misbehaving("raises"), batch_size=4) as loader:
-        error = walk(loader)[1]
+        error = walk(iter(loader))[1]
         assert type(error.__cause__) is sl.SampleError and error.__cause__.kind == "raised"
         assert error.__cause__.path == "Misbehaving[7]"
 
 
 @pytest.mark.parametrize(("what", "said"), [("exits", "poison"), ("dies", "poison")])
-def test_an_item_that_ends_its_guest_is_a_runtime_error_and_the_guests_are_begun_again(shared_daemon, what, said):
+def test_LDR_05_an_item_that_ends_its_guest_is_an_error_and_guests_are_begun_again(shared_daemon, what, said):
     with opened(shared_daemon, Misbehaving(what), batch_size=4) as loader:
-        seen = walk(loader)
+        seen = walk(iter(loader))
         error = seen.pop(1)
         assert type(error) is RuntimeError and "item 7" in str(error) and said in str(error)
         wanted = torchs(Squares(), batch_size=4)
@@ -66,17 +54,23 @@ def test_an_item_that_ends_its_guest_is_a_runtime_error_and_the_guests_are_begun
 @pytest.mark.parametrize("at", [0, 7])
 def test_an_item_that_takes_longer_than_the_timeout(shared_daemon, at):
     with opened(shared_daemon, Misbehaving("waits", at), batch_size=4, timeout=0.5) as loader:
-        seen = walk(loader)
+        seen = walk(iter(loader))
         error = seen.pop(at // 4)
-        assert type(error) is RuntimeError and f"item {at}" in str(error)
+        assert type(error) is RuntimeError and f"DataLoader timed out after 0.5 seconds: item {at}" in str(error)
         wanted = torchs(Squares(), batch_size=4)
         del wanted[at // 4]
         assert_same_batches(seen, wanted)
 
 
+def test_a_timeout_is_that_of_an_item_and_not_of_a_guest_that_begins(shared_daemon):
+    with opened(shared_daemon, Squares(), batch_size=4, timeout=0.5, worker_init_fn=dawdles) as loader:
+        assert_same_batches(list(loader), torchs(Squares(), batch_size=4))
+        assert not loader.report()["guests"]["lost"]
+
+
 def test_an_item_that_is_none_is_what_torch_says_of_it(shared_daemon):
     with opened(shared_daemon, Misbehaving("none"), batch_size=4) as loader:
-        seen = walk(loader)
+        seen = walk(iter(loader))
         assert type(seen[1]) is TypeError and "NoneType" in str(seen[1])
         wanted = torchs(Squares(), batch_size=4)
         assert_same_batches(seen[:1] + seen[2:], wanted[:1] + wanted[2:])
@@ -112,7 +106,7 @@ def test_guests_that_cannot_begin_are_raised_and_do_not_hang(shared_daemon, init
                 list(loader)
 
 
-def test_guests_that_are_killed_again_and_again_lose_no_item(shared_daemon):
+def test_LDR_05_guests_that_are_killed_again_and_again_lose_no_item(shared_daemon):
     with opened(shared_daemon, Squares(400), batch_size=4, num_workers=3) as loader:
         seen = []
         for number, batch in enumerate(loader):
@@ -131,7 +125,7 @@ def test_a_collate_fn_that_raises_does_so_at_its_batch(shared_daemon):
         return len(items)
 
     with opened(shared_daemon, Squares(12), batch_size=4, collate_fn=collate) as loader:
-        seen = walk(loader)
+        seen = walk(iter(loader))
         assert seen[0] == seen[2] == 4 and type(seen[1]) is ZeroDivisionError
 
 

@@ -157,14 +157,14 @@ def raised(error):
 
 @pytest.mark.parametrize("error", [ValueError("no"), KeyError("no"), OSError(2, "no"), TypeError("no")])
 def test_an_exception_comes_back_as_its_class_with_traceback_and_item(error):
-    made = failures.to_exception(raised(error), 7)
+    made = failures.to_exception(raised(error), "item 7")
     assert type(made) is type(error)
     assert "item 7" in str(made) and "Traceback" in str(made) and "raise error" in str(made)
     assert "\\n" not in str(made)
 
 
 def test_an_exception_that_cannot_be_made_of_text_is_a_runtime_error_that_names_it():
-    made = failures.to_exception(raised(Picky(1, 2)), 7)
+    made = failures.to_exception(raised(Picky(1, 2)), "item 7")
     assert type(made) is RuntimeError and "Picky" in str(made)
 
 

@@ -1,7 +1,7 @@
-"""What a batch of the ring becomes: tensors as default_collate makes them, or items for a collate_fn.
+"""What a batch of the ring becomes: tensors as default_collate makes them, or what a guest has collated.
 
-Without a copy where the rows are fixed; items of opaque rows are views too. Whoever iterates calls it; errors
-are those of collate_fn and of classes that cannot be unpickled here.
+Without a copy: both are views of shared memory. Whoever iterates calls it; errors are those of classes that cannot
+be unpickled here.
 """
 
 import importlib
@@ -11,6 +11,7 @@ from typing import Any
 
 from .. import _core
 from . import codec, guest, rows
+from .iterating import Larger, Raised
 
 numpy: Any = importlib.import_module("numpy")
 torch: Any = importlib.import_module("torch")
@@ -18,18 +19,20 @@ torch: Any = importlib.import_module("torch")
 
 @dataclass
 class Made:
-    """A batch that was taken: how many rows are somebody's, their positions, and what makes the rest of it."""
+    """A batch that was taken: how many rows are somebody's, their positions, what a guest says in its place, and
+    what makes the rest of it."""
 
     rows: int
     positions: Any
+    said: Raised | Larger | None
     finish: Callable[[], Any]
 
 
 class Batches:
-    """Makes batches. `single`: items are given as they are; `pin`: whether into pinned memory."""
+    """Makes batches. `single`: they are items; `pin`: whether into pinned memory."""
 
     def __init__(self, collate: Callable[[Any], Any], single: bool, pin: bool) -> None:
-        self.pickled = 0  # items of which something had to be pickled
+        self.pickled = 0  # collated batches, or single items, of which something had to be pickled
         self._collate = collate
         self._single = single
         self._pin = _pinning() if pin else None
@@ -44,27 +47,38 @@ class Batches:
             taken = slice(count) if count == 0 or valid[-1] + 1 == count else torch.from_numpy(valid)
         else:
             taken = slice(count)
-        if about.structure is None:
-            return Made(count, positions, lambda: self._pinned(self._items(got, taken)))
-        return Made(count, positions, lambda: self._pinned(self._tensors(got, taken, about.structure)))
+        if about.structure is not None:
+            return Made(count, positions, None, lambda: self.pinned(self._tensors(got, taken, about.structure)))
+        if count == 0:  # no guest is asked to collate nothing
+            return Made(count, positions, None, lambda: self.pinned(self._collate([])))
+        batch = self.opaque(got) if not self.are_collated(about) else self._decoded(
+            torch.from_dlpack(got.tensor("collated")).numpy(), got.tensor("collated_bytes"))
+        return Made(count, positions, batch if isinstance(batch, (Raised, Larger)) else None,
+                    lambda: self.pinned(batch))
 
-    def _pinned(self, batch: Any) -> Any:
+    def are_collated(self, about: guest.Rows) -> bool:
+        """Whether guests collate the batches of a stream."""
+        return about.structure is None and not self._single
+
+    def opaque(self, got: _core.Batch, empty: Any = None) -> Any:
+        """What its first opaque row holds; `empty` for a row without a byte."""
+        return self._decoded(torch.from_dlpack(got.tensor("item")).numpy()[0], got.tensor("item_bytes"), empty)
+
+    def pinned(self, batch: Any) -> Any:
+        """The batch, as it is or in pinned memory."""
         return batch if self._pin is None else self._pin(batch)
+
+    def _decoded(self, row: Any, lengths: Any, empty: Any = None) -> Any:
+        length = int(numpy.asarray(lengths)[0])
+        if length == 0:
+            return empty
+        view = memoryview(row)[:length]
+        self.pickled += codec.was_pickled(view)
+        return codec.decode(view)
 
     def _tensors(self, got: _core.Batch, taken: Any, structure: Any) -> Any:
         names = (f"leaf{number}" for number, _ in enumerate(rows.leaves(structure)))
         return rows.rebuild(structure, (torch.from_dlpack(got.tensor(name))[taken] for name in names))
-
-    def _items(self, got: _core.Batch, taken: Any) -> Any:
-        every = torch.from_dlpack(got.tensor("item")).numpy()
-        lengths = numpy.asarray(got.tensor("item_bytes"))[taken].tolist()
-        wanted = range(len(every))[taken] if isinstance(taken, slice) else taken.tolist()
-        items = []
-        for row, length in zip(wanted, lengths, strict=True):
-            view = memoryview(every[row])[:length]
-            self.pickled += codec.was_pickled(view)
-            items.append(codec.decode(view))
-        return self._collate(items[0] if self._single else items)
 
 
 def _pinning() -> Callable[[Any], Any] | None:

@@ -10,10 +10,11 @@ import importlib
 import multiprocessing.connection
 import os
 import queue
+import signal
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from . import failures, guest, rows
@@ -25,12 +26,12 @@ _GRACE_S = 2.0  # between being asked to end and being killed
 
 @dataclass
 class _Member:
-    """A guest: its process, our end of the pipe, and whether it has begun to work."""
+    """A guest: its process, our end of the pipe, and whether it has begun to work, or ended before that."""
 
     number: int
     process: Any
     pipe: Any
-    ready: bool = False
+    ready: threading.Event = field(default_factory=threading.Event)
 
 
 @dataclass(frozen=True)
@@ -52,11 +53,11 @@ class Probed:
     died: str | None = None
 
 
-def how_it_ended(status: int | None) -> str:
-    """An exit status in words."""
+def how_it_ended(pid: int | None, status: int | None) -> str:
+    """An exit status in words: torch's, which programs look for."""
     if status is not None and status < 0:
-        return f"was killed by signal {-status}"
-    return f"ended with status {status}"
+        return f"DataLoader worker (pid {pid}) is killed by signal: {signal.strsignal(-status)}"
+    return f"DataLoader worker (pid {pid}) exited unexpectedly with status {status}"
 
 
 class Crew:
@@ -64,6 +65,7 @@ class Crew:
 
     def __init__(self, setup: guest.Setup, context: Any) -> None:
         self.failure: BaseException | None = None
+        self.failed = threading.Event()  # there is one
         self.lost: list[dict[str, Any]] = []  # guests that died, in order
         # Whom the thread tells of a Misfit, and of a failure (None); returns None when there is nobody.
         self.listener: Callable[[], Callable[[Misfit | None], None] | None] = lambda: None
@@ -82,7 +84,7 @@ class Crew:
         self._woken, self._wake = multiprocessing.connection.Pipe(duplex=False)
         self._watcher = threading.Thread(target=self._watch, daemon=True, name="speedyloader-guests")
         try:
-            for number in range(setup.workers):
+            for number in range(setup.workers) if setup.only is None else (setup.only,):
                 self._members.append(self._begin(number))
         except BaseException:
             self._end_members()
@@ -122,13 +124,15 @@ class Crew:
                 member.pipe.send(message)
 
     def ask(self, about: guest.Rows, index: int, timeout: float) -> Probed:
-        """Has the first guest make an item, to see what it is like; before any stream. timeout 0: no limit."""
+        """Has the first guest make an item, to see what it is like; before any stream. timeout 0: no limit. It does
+        not count what a guest takes to begin, which with spawn are seconds."""
         with self._lock:
             first = self._members[0]
             self._questions += 1
             self._asked = asked = self._questions
             with contextlib.suppress(OSError):
                 first.pipe.send((about, index, asked))
+        first.ready.wait()
         until = time.monotonic() + timeout
         died = None
         try:
@@ -137,7 +141,7 @@ class Crew:
                     left = max(until - time.monotonic(), 0) if timeout and died is None else None
                     answered, probed = self._answers.get(timeout=left)
                 except queue.Empty:
-                    died = f"had not made it within {timeout} s"
+                    died = f"DataLoader timed out after {timeout} seconds"
                     first.process.kill()  # the answer is its death, then
                     continue
                 if answered == asked:
@@ -176,10 +180,11 @@ class Crew:
         try:
             kind, *said = member.pipe.recv()
         except (EOFError, OSError):
-            member.pipe.close()
+            with self._lock:  # nobody is sending
+                member.pipe.close()
             return
         if kind == "ready":
-            member.ready = True
+            member.ready.set()
         elif kind == "probed":
             self._answers.put((said[0], Probed(*said[1:])))
         elif kind == "raised":
@@ -198,6 +203,7 @@ class Crew:
     def _replace(self, member: _Member) -> None:
         member.process.join()
         status = member.process.exitcode
+        ended = how_it_ended(member.process.pid, status)
         with self._lock:
             if self._closing:
                 return
@@ -205,8 +211,13 @@ class Crew:
             member.pipe.close()
             self.lost.append({"guest": member.number, "pid": member.process.pid, "exit_status": status})
             member.process.close()
-            if not member.ready or self.failure is not None:
-                text = f"guest worker {member.number} {how_it_ended(status)} before it could begin"
+            began = member.ready.is_set()
+            member.ready.set()
+            if not began or self.failure is not None:
+                text = f"{ended}, guest worker {member.number}, before it could begin"
+            elif self._setup.only is not None:
+                text = (f"{ended}, guest worker {member.number}, and with it the iterator of its shard, "
+                        f"{member.number} of {self._setup.workers}: the epoch ends here")
             else:
                 text = ""
                 try:
@@ -221,13 +232,14 @@ class Crew:
         if text:
             self._fail(RuntimeError(text))
         elif self._asked and member.number == 0:
-            self._answers.put((self._asked, Probed(died=how_it_ended(status))))
+            self._answers.put((self._asked, Probed(died=ended)))
 
     def _fail(self, failure: BaseException) -> None:
         if self.failure is None:
             self.failure = failure
+            self.failed.set()
         if self._asked:
-            self._answers.put((self._asked, Probed(died="could not begin")))
+            self._answers.put((self._asked, Probed(died="guest workers could not begin")))
         self._report(None)
 
     def _report(self, what: Misfit | None) -> None:
@@ -275,10 +287,10 @@ def find_context(wanted: Any) -> Any:
     if isinstance(wanted, str):
         allowed = multiprocessing_of_torch.get_all_start_methods()
         if wanted not in allowed:
-            raise ValueError(f"multiprocessing_context is {wanted!r}, allowed: {', '.join(map(repr, allowed))}, "
-                             "or a context of multiprocessing")
+            raise ValueError(f"multiprocessing_context option should specify a valid start method in {allowed!r}, but "
+                             f"got multiprocessing_context={wanted!r}")
         return multiprocessing_of_torch.get_context(wanted)
     if not isinstance(wanted, multiprocessing.context.BaseContext):
-        raise TypeError(f"multiprocessing_context is {wanted!r}, allowed: the name of a start method, or a context "
-                        "of multiprocessing")
+        raise TypeError("multiprocessing_context option should be a valid context object or a string specifying the "
+                        f"start method, but got multiprocessing_context={wanted!r}")
     return wanted

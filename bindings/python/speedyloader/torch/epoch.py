@@ -7,67 +7,21 @@ the crew's thread's. Errors are those of the data set, of collate_fn, and speedy
 
 import contextlib
 import importlib
-import json
-import os
-import sys
-from dataclasses import dataclass
+import weakref
 from typing import Any
 
 from .. import _core
-from ..errors import BudgetError, ClosedError, DisconnectedError, Error, SampleError
+from ..errors import ClosedError, DisconnectedError, Error, SampleError
 from . import failures, guest
-from .batches import Batches
-from .crew import Crew, Misfit
-from .fit import Fit
-from .hints import Hints
+from .crew import Misfit
+from .iterating import Larger
 from .order import NOBODY, Drawing, Part
+from .streams import Shared
 
 numpy: Any = importlib.import_module("numpy")
 
 _TRIES = 100  # items that are tried, where failures are allowed, until one shows what items are like
 _NOTHING = object()
-
-
-@dataclass
-class Options:
-    """What a loader was told, as its epochs need it."""
-
-    name: str  # of the data set
-    batch_size: int | None  # of the batches that are made here; None: the sampler gives batches
-    drop_last: bool
-    order: str  # "strict", "ready"
-    errors: str
-    timeout: float
-    slots: int
-    most: int | None  # max_item_bytes
-    socket: str | None
-
-
-@dataclass
-class Shared:
-    """What the epochs of a loader have in common."""
-
-    options: Options
-    crew: Crew
-    crew_number: int
-    fit: Fit
-    hints: Hints
-    batches: Batches
-    streams: int = 0  # opened so far
-    ended: _core.Stream | None = None  # the last one: its connection keeps daemon and guests until the next
-
-    def end(self, stream: _core.Stream) -> None:
-        """Ends a stream. Any thread."""
-        stream.finish()
-        before, self.ended = self.ended, stream
-        if before is not None and before is not stream:
-            before.close()
-
-    def close(self) -> None:
-        """Ends the guests, and the last connection."""
-        self.crew.close()
-        if self.ended is not None:
-            self.ended.close()
 
 
 class Epoch:
@@ -77,7 +31,7 @@ class Epoch:
                  reports: list[dict[str, Any]]) -> None:
         self.number = number
         self.taken = skip  # batches that have been given, of the whole epoch
-        self.over = False  # nothing is left
+        self.over: bool  # nothing is left
         self.left = False  # before its end
         self.stream: _core.Stream | None = None
         self._shared = shared
@@ -94,8 +48,8 @@ class Epoch:
         self._about: guest.Rows | None = None
         self._index: Any = None  # the items of the stream's positions
         self._misfit: Misfit | None = None
-        if self._part is None:
-            self.over = True
+        self.over = self._part is None
+        shared.crew.listener = weakref.WeakMethod(self.heard)
 
     def next(self) -> Any:
         """The next batch. StopIteration at the end."""
@@ -113,6 +67,14 @@ class Epoch:
         if self.stream is not None:
             self._shared.end(self.stream)
 
+    def streams(self) -> list[_core.Stream]:
+        """All that are open."""
+        return [] if self.stream is None or self.stream.closed else [self.stream]
+
+    def position(self) -> dict[str, Any]:
+        """For a state."""
+        return {"batches": self.taken}
+
     # ---- streams ----
 
     def _open(self) -> None:
@@ -121,40 +83,12 @@ class Epoch:
         hints = self._shared.hints.of(positions.index, positions.keys, NOBODY)
         if not self._shared.fit.known:
             self._probe(part, positions)
-        while self.stream is None:
-            fit = self._shared.fit
-            self._shared.streams += 1
-            self._misfit, self._index = None, positions.index
-            self._about = guest.Rows(self._shared.streams, self.number, self._seed, fit.structure, fit.capacity,
-                                     options.most, positions.keys)
-            crew.tell(self._about)
-            try:
-                stream = _core.Stream(
-                    json.dumps(self._spec(positions.width, len(positions.index), fit)), socket=options.socket,
-                    program=os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "python",
-                    slots=options.slots, items=(positions.index, hints))
-            except BudgetError:
-                if not fit.shrink():
-                    raise
-                continue
-            crew.attach()
-            if self._shared.ended is not None:
-                self._shared.ended.close()
-            self.stream = stream
+        self._misfit, self._index = None, positions.index
+        about = guest.Rows(0, self.number, self._seed, most=options.most, keys=positions.keys, before=self.taken)
+        self._about, self.stream = self._shared.open(about, positions.width, positions.index, hints,
+                                                     options.timeout)
         if self._misfit is not None or crew.failure is not None:
             self._shared.end(self.stream)  # the thread saw none to end
-
-    def _spec(self, width: int, count: int, fit: Fit) -> dict[str, Any]:
-        options = self._shared.options
-        errors: dict[str, Any] = {"policy": options.errors}
-        if options.timeout:
-            errors["timeout_s"] = options.timeout
-        return {
-            "dataset": {"kind": "items", "count": count, "name": options.name, "epoch": self.number,
-                        "crew": f"{self._shared.crew_number:016x}"},
-            "rows": fit.to_spec(), "batch": {"size": width, "last": "keep"},
-            "order": {"shuffle": False, "seed": self._shared.streams, "policy": options.order},
-            "errors": errors, "epochs": 1}
 
     def _left(self) -> Part:
         """The part without what was given, as the new part."""
@@ -190,17 +124,17 @@ class Epoch:
             key, failed = part.key_at(position), position
         self._pass_by(failed)
         if probed.raised is not None:
-            raise failures.to_exception(probed.raised, key)
-        raise RuntimeError(f"the guest worker at item {key!r} {probed.died}")
+            raise failures.to_exception(probed.raised, f"item {key!r}")
+        raise RuntimeError(f"{probed.died}: item {key!r}")
 
-    def _pass_by(self, position: int) -> None:
-        """Goes on behind an item that failed."""
+    def _pass_by(self, position: int | None) -> None:
+        """Goes on behind an item that failed, or (None) the batch that is due."""
         part = self._part
         assert part is not None
         if self._shared.options.order == "ready":
             self._ready.append(numpy.array([position]))
         else:
-            behind = part.batch_at(position) + 1
+            behind = (self._done if position is None else part.batch_at(position)) + 1
             self.taken += behind - self._done
             self._done = behind
         self._next_part()
@@ -231,13 +165,26 @@ class Epoch:
         sure = options.errors == "fail" and options.order == "strict"
         count = part.sizes[self._done] if sure else None
         made = self._shared.batches.take(got, about, count)
+        if isinstance(made.said, Larger):
+            return self._larger(made.said)
+        number = self.taken
         if options.order == "ready":
             self._ready.append(made.positions)
         self._done += 1
         self.taken += 1
         if self._done == len(part) and options.order == "strict":
             self._next_part()  # now, so that a position says at once that the epoch is over
+        if made.said is not None:
+            raise failures.to_exception(made.said.text, f"batch {number}")
         return made.finish() if made.rows or sure else _NOTHING
+
+    def _larger(self, said: Larger) -> Any:
+        """A collated batch needs more room: another stream begins with it."""
+        stream, self.stream = self.stream, None
+        assert stream is not None
+        self._shared.end(stream)
+        self._shared.fit.widen_collated(said.needed)
+        return _NOTHING
 
     def _next_part(self) -> None:
         """Where the part has been given wholly: on to the next one."""
@@ -270,20 +217,21 @@ class Epoch:
             text = self._shared.crew.text_of(about.number, int(self._index[error.sample_id])) or text
         self._shared.end(stream)
         self.stream = None
-        self._pass_by(error.sample_id)
+        self._pass_by(error.sample_id if self._shared.options.order == "ready" else None)
         if error.kind == "raised":
-            return failures.to_exception(text, key)
+            return failures.to_exception(text, f"item {key!r}")
         if error.kind == "timeout":
-            return RuntimeError(f"item {key!r} timed out after {self._shared.options.timeout} seconds")
+            also = " or the collate_fn of its batch" if self._shared.batches.are_collated(about) else ""
+            return RuntimeError(f"DataLoader timed out after {self._shared.options.timeout} seconds: item "
+                                f"{key!r}{also}")
         return RuntimeError(f"item {key!r}: {error.kind}: {text}")
 
     # ---- the crew's thread ----
 
     def heard(self, what: Misfit | None) -> None:
         """An item does not fit its row, or (None) the guests cannot go on."""
-        about = self._about
         if what is not None:
-            if about is None or what.stream != about.number:
+            if what.stream != self._shared.streams:
                 return
             self._misfit = what
         stream = self.stream

@@ -41,13 +41,13 @@ def _find(name: str) -> type[BaseException] | None:
     return found if isinstance(found, type) and issubclass(found, BaseException) else None
 
 
-def to_exception(text: str, index: Any) -> BaseException:
-    """The exception to raise in the client: the same class with the traceback as its message, if that class
-    can be made of a text, else a RuntimeError."""
+def to_exception(text: str, place: str) -> BaseException:
+    """The exception to raise in the client: the same class with place and traceback as its message, if that
+    class can be made of a text, else a RuntimeError."""
     name, _, body = text.partition("\n")
     kind = _find(name)
     shown = name.rpartition(":")[2]
-    message = f"Caught {shown} in a guest worker at item {index!r}.\nOriginal {body}"
+    message = f"Caught {shown} in a guest worker at {place}.\nOriginal {body}"
     if kind is None:
         return RuntimeError(message)
     try:

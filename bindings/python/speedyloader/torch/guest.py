@@ -13,13 +13,14 @@ import select
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from .. import _core
 from ..errors import DisconnectedError
-from . import codec, failures, rows
-from .seeding import number_of, seed_guest, seed_item
+from . import codec, collating, failures, iterating, process, rows
+from .seeding import number_of, seed_batch, seed_item, seed_worker
 
 torch: Any = importlib.import_module("torch")
 
@@ -38,6 +39,20 @@ class Setup:
     seed: int  # of what the guests do before their first item, and without reseed
     reseed: bool
     client: int  # pid
+    collate_fn: Any = None  # of opaque rows; None: there is nothing to do
+    single: bool = False  # an item is a batch, and collated as it is made
+    batch_size: int | None = None  # of a shard
+    drop_last: bool = False
+    only: int | None = None  # of an IterableDataset: the one guest of this crew, and the number of its shard
+
+
+@dataclass(frozen=True)
+class Going:
+    """One way through a shard."""
+
+    number: int  # counts the loader's
+    first: int  # the batch that its first stream begins with
+    named: bool  # whether the data set is told the epoch
 
 
 @dataclass(frozen=True)
@@ -51,6 +66,17 @@ class Rows:
     capacity: int = 0  # of opaque rows
     most: int | None = None  # max_item_bytes
     keys: list[Any] | None = None  # what the indices of the jobs stand for; None: for themselves
+    before: int = 0  # batches of the epoch
+    going: Going | None = None  # of a shard, whose batches the indices count
+
+
+def _getter(dataset: Any) -> Callable[[Any], Any]:
+    """How an item is asked for. torch's loader asks for whole batches where a data set has __getitems__, but an
+    item has to stand alone here: it is asked for as a batch of one only where there is no other way."""
+    own = getattr(type(dataset), "__getitem__", torch.utils.data.Dataset.__getitem__)
+    if own is torch.utils.data.Dataset.__getitem__ and getattr(dataset, "__getitems__", None):
+        return lambda key: dataset.__getitems__([key])[0]
+    return lambda key: dataset[key]
 
 
 class _Guest:
@@ -63,6 +89,9 @@ class _Guest:
         self._newest = 0
         self._core: _core.Guest | None = None
         self._probed: tuple[int, int, Any] | None = None  # epoch, index, item
+        self._shard: iterating.Shard | None = None
+        self._going = 0
+        self._get = _getter(setup.dataset)
 
     def listen(self) -> None:
         """The second thread: takes what the client says, and ends the process when the client has ended."""
@@ -106,7 +135,8 @@ class _Guest:
                 del self._rows[old]
         elif message == "attach":
             if self._core is None:
-                self._core = _core.Guest(self._setup.socket, self._setup.crew, self._setup.workers)
+                self._core = _core.Guest(self._setup.socket, self._setup.crew,
+                                         self._setup.workers if self._setup.only is None else 1)
         else:
             self._probe(*message)
 
@@ -124,7 +154,8 @@ class _Guest:
         key = index if about.keys is None else about.keys[index]
         if self._setup.reseed:
             seed_item(about.seed, about.epoch, number_of(key, index))
-        return self._setup.dataset[key]
+        item = self._get(key)
+        return self._setup.collate_fn(item) if self._setup.single else item
 
     def _item(self, about: Rows, index: int) -> Any:
         probed, self._probed = self._probed, None
@@ -142,6 +173,17 @@ class _Guest:
         if about is None:
             job.failed("its stream has gone")
             return
+        if about.going is not None and about.number < self._newest:
+            job.done(iterating.END)  # nobody looks at it, and no batch may get lost in it
+            return
+        if about.going is not None:
+            job.done(self._going_on(about, about.going).write(about.number, job.index, job.fields[0], about.most))
+            return
+        if job.collate:
+            if self._setup.reseed:
+                seed_batch(about.seed, about.epoch, about.before + job.index)
+            job.done(collating.collate(self._setup.collate_fn, job.rows, job.fields[0]))
+            return
         try:
             needed = self._write(about, job)
         except Exception as error:
@@ -158,6 +200,20 @@ class _Guest:
         while self._newest == about.number:
             self._hear(self._said.get())
         job.failed("it did not fit its row")
+
+    def _going_on(self, about: Rows, going: Going) -> iterating.Shard:
+        setup = self._setup
+        if self._shard is None or self._going != going.number:
+            self._shard = None  # its iterator ends before the next one begins
+            if setup.reseed:
+                seed = seed_worker(about.seed, self._number)
+                process.introduce(self._number, setup.workers, seed, setup.dataset)
+            if going.named and hasattr(setup.dataset, "set_epoch"):
+                setup.dataset.set_epoch(about.epoch)
+            self._shard = iterating.Shard(setup.dataset, setup.batch_size, setup.drop_last, setup.collate_fn,
+                                          going.first)
+            self._going = going.number
+        return self._shard
 
     def _fail(self, about: Rows, job: _core.GuestJob, text: str) -> None:
         # To the client too, and first: of the daemon's text no more is kept than fits the item's row.
@@ -191,13 +247,9 @@ def _end(*_: Any) -> NoReturn:
 
 def main(setup: Setup, number: int, pipe: Any) -> None:
     """The life of guest `number`."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the client has it too, and knows what to do
+    process.prepare()
     signal.signal(signal.SIGTERM, _end)
-    torch.set_num_threads(1)
-    seed_guest(setup.seed, number)
-    worker: Any = importlib.import_module("torch.utils.data._utils.worker")
-    worker._worker_info = worker.WorkerInfo(id=number, num_workers=setup.workers, seed=setup.seed + number,
-                                            dataset=setup.dataset)
+    process.introduce(number, setup.workers, seed_worker(setup.seed, number), setup.dataset)
     guest = _Guest(setup, number, pipe)
     threading.Thread(target=guest.listen, daemon=True).start()
     try:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 numpy: Any = importlib.import_module("numpy")
+data: Any = importlib.import_module("torch.utils.data")
 
 NOBODY = 2**64 - 1  # the index of a row that nobody makes
 _MOST = 2**20  # rows that a part has at most; about 9 bytes of the daemon's memory each
@@ -114,6 +115,19 @@ class Drawing:
         if not batches:
             return None
         return Part(list(itertools.chain.from_iterable(batches)), [len(batch) for batch in batches])
+
+
+def samplers(dataset: Any, iterable: bool, given: dict[str, Any]) -> tuple[Any, Any]:
+    """A loader's sampler and batch_sampler by its arguments, as torch's loader has them."""
+    sampler, batch_sampler, size = given["sampler"], given["batch_sampler"], given["batch_size"]
+    if sampler is None and iterable:
+        sampler = itertools.repeat(None)
+    elif sampler is None:
+        sampler = (data.RandomSampler(dataset, generator=given["generator"]) if given["shuffle"]
+                   else data.SequentialSampler(dataset))
+    if batch_sampler is None and size is not None:
+        batch_sampler = data.BatchSampler(sampler, size, given["drop_last"])
+    return sampler, batch_sampler
 
 
 # ---- the state of what draws ----

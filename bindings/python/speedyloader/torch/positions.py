@@ -27,6 +27,11 @@ def state_of(generator: Any) -> str | None:
     return base64.b64encode(generator.get_state().numpy().tobytes()).decode()
 
 
+def begin(here: dict[str, Any]) -> dict[str, Any]:
+    """The part of a position that says where in an epoch it is, for its begin."""
+    return {"batches": 0} | ({"shards": [0] * here["workers"], "turn": 0} if "workers" in here else {})
+
+
 @contextlib.contextmanager
 def restored(generators: list[Any], states: list[str | None]) -> Iterator[None]:
     """Within, the generators go on from these states. Afterwards torch's default one, which is everybody's, is
@@ -50,6 +55,12 @@ def check(state: Any, here: dict[str, Any], generators: int) -> None:
         if state.get(name) != value:
             raise SpecError(f"the state is of a loader whose {name} is {state.get(name)!r}, here it is {value!r}",
                             "SL_E_SPEC")
+    if "workers" in here:
+        shards, turn = state.get("shards"), state.get("turn")
+        numbers = isinstance(shards, list) and all(isinstance(one, int) and one >= 0 for one in shards)
+        if not (numbers and shards and len(shards) == here["workers"] and turn in range(here["workers"])):
+            raise SpecError(f"shards of the state are {shards!r}, and it is the turn of {turn!r}, allowed: the number "
+                            "of batches of each guest worker, and one of these", "SL_E_SPEC")
     for name in ("epoch", "batches"):
         if not isinstance(state.get(name), int) or state[name] < 0:
             raise SpecError(f"{name} of the state is {state.get(name)!r}, allowed: numbers from 0 on", "SL_E_SPEC")
