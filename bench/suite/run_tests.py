@@ -17,11 +17,11 @@ import unittest
 
 def names_of(module):
     """Class.method of every test in the module, in its order."""
-    classes = [member for _, member in inspect.getmembers(module, inspect.isclass)
-               if issubclass(member, unittest.TestCase) and member.__module__ == module.__name__]
-    classes.sort(key=lambda member: inspect.getsourcelines(member)[1])
-    return [f"{member.__name__}.{name}" for member in classes
-            for name in unittest.defaultTestLoader.getTestCaseNames(member)]
+    classes = [(name, member) for name, member in vars(module).items()
+               if inspect.isclass(member) and issubclass(member, unittest.TestCase)
+               and member.__module__ == module.__name__]
+    return [f"{name}.{test}" for name, member in classes
+            for test in unittest.defaultTestLoader.getTestCaseNames(member)]
 
 
 class Result(unittest.TestResult):
@@ -61,7 +61,7 @@ def run(module, name):
     made.write_bytes(b"")
     result = Result()
     class_name, _, method = name.partition(".")
-    getattr(module, class_name)(method).run(result)
+    unittest.TestSuite([getattr(module, class_name)(method)]).run(result)  # with what its class sets up
     return {"end": name, "status": result.status, "text": result.text,
             "made": made.read_text(encoding="ascii")}
 

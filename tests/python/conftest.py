@@ -5,6 +5,7 @@ a test is given `socket=str(daemon.socket)`, or comes from `make`; one that may 
 fixture `private_name`.
 """
 
+import multiprocessing
 import os
 import signal
 import sys
@@ -17,6 +18,9 @@ sys.path.insert(0, str(PYTHON_PACKAGES))
 
 
 def pytest_configure(config):
+    # A fork server that is begun imports these once, and not every child of it.
+    multiprocessing.set_forkserver_preload(["speedyloader.torch"])
+    config.addinivalue_line("filterwarnings", "ignore:.*excessive worker creation:UserWarning")
     config.addinivalue_line("markers", "sanitized: also run under AddressSanitizer; imports no framework")
 
 

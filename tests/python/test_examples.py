@@ -6,9 +6,10 @@ import math
 import pathlib
 import re
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from support.daemon import PYTHON_PACKAGES
+from support.daemon import PYTHON_PACKAGES, Daemons
 
 ROOT = pathlib.Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "python"
@@ -34,21 +35,38 @@ for line, text in json.load(open(sys.argv[1])):
 """
 
 
-@pytest.fixture
-def run(daemons, daemon):
-    """run(program, arguments...): a program that finds the test's daemon in its environment; its output."""
-    daemons.environment |= {
-        "SPEEDYLOADER_SOCKET": str(daemon.socket), "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "2",
-        "XLA_FLAGS": "--xla_backend_optimization_level=0",  # JAX mostly compiles here
-        "GLOO_SOCKET_IFNAME": "lo", "TORCHINDUCTOR_CACHE_DIR": str(daemons.folder / "torch")}
+@pytest.fixture(scope="module")
+def printed(request, photos, few_photos, tmp_path_factory):
+    """printed(program): what a program says that finds a daemon of its own in its environment.
 
-    def run(program, *arguments):
-        process = daemons.begin_python(program, *arguments)
-        out, _ = process.communicate(timeout=DEADLINE)
-        assert process.returncode == 0, out
-        return out
+    Those of all tests that are to run are run two at a time: most of them imports, on one core.
+    """
+    folder = tmp_path_factory.mktemp("programs")
+    commands = {
+        "torch_resnet18.py": [EXAMPLES / "torch_resnet18.py", few_photos, "--steps", 24, "--size", 32],
+        "jax_train.py": [EXAMPLES / "jax_train.py", few_photos, "--steps", 60, "--size", 32],
+        "keras_train.py": [EXAMPLES / "keras_train.py", few_photos, "--steps", 60, "--size", 32],
+        "ddp_train.py": [TORCHRUN, "--standalone", "--nproc-per-node", 2, "--log-dir", folder,
+                         EXAMPLES / "ddp_train.py", few_photos, "--size", 32],
+        "migrate.md": [folder / "run_blocks.py", folder / "blocks.json"]}
+    (folder / "blocks.json").write_text(json.dumps(runs_of_migrate(photos)))
+    (folder / "run_blocks.py").write_text(RUN_BLOCKS)
 
-    return run
+    def run(command):
+        with Daemons() as daemons:
+            daemons.environment |= {
+                "SPEEDYLOADER_SOCKET": str(daemons.start().socket), "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "2",
+                "XLA_FLAGS": "--xla_backend_optimization_level=0",  # JAX mostly compiles here
+                "GLOO_SOCKET_IFNAME": "lo", "TORCHINDUCTOR_CACHE_DIR": str(daemons.folder / "torch")}
+            process = daemons.begin_python(*command)
+            out, _ = process.communicate(timeout=DEADLINE)
+            assert process.returncode == 0, out
+            return out
+
+    wanted = {item.callspec.params.get("program") for item in request.session.items if hasattr(item, "callspec")}
+    with ThreadPoolExecutor(2) as pool:
+        running = {name: pool.submit(run, command) for name, command in commands.items() if name in wanted}
+        yield lambda program: running[program].result()
 
 
 @pytest.fixture
@@ -74,6 +92,13 @@ def blocks(page):
             for found in re.finditer(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)]
 
 
+def runs_of_migrate(photos):
+    """The blocks of the migration page, before and after alike; all but DALI's, which is not among the packages that
+    tests install."""
+    return [(line, text.replace("/data/train", str(photos))) for line, text in blocks(MIGRATE)
+            if "nvidia.dali" not in text]
+
+
 def lines_of_code(text):
     """Lines with code on them: not blank, not a comment, not in the docstring."""
     lines = {number for number, line in enumerate(text.splitlines(), 1)
@@ -84,17 +109,16 @@ def lines_of_code(text):
     return len(lines)
 
 
-@pytest.mark.parametrize("program, steps", [
-    ("torch_resnet18.py", 24), ("jax_train.py", 60), ("keras_train.py", 60)])
-def test_a_few_steps_bring_the_loss_below_that_of_guessing(run, few_photos, program, steps):
-    out = run(EXAMPLES / program, few_photos, "--steps", steps, "--size", 32)
+@pytest.mark.parametrize("program", ["torch_resnet18.py", "jax_train.py", "keras_train.py"])
+def test_a_few_steps_bring_the_loss_below_that_of_guessing(printed, program):
+    out = printed(program)
     start, end = map(float, LOSS.search(out).groups())
     assert end < min(0.85 * start, GUESSING), out
 
 
-def test_two_ranks_train_together_on_equally_many_batches_and_no_sample_twice(run, few_photos, tmp_path):
-    out = run(TORCHRUN, "--standalone", "--nproc-per-node", 2, "--log-dir", tmp_path,
-              EXAMPLES / "ddp_train.py", few_photos, "--size", 32)
+@pytest.mark.parametrize("program", ["ddp_train.py"])
+def test_two_ranks_train_together_on_equally_many_batches_and_no_sample_twice(printed, program):
+    out = printed(program)
     lines = sorted((int(epoch), int(rank), int(ranks), int(batches), float(loss), int(twice))
                    for rank, ranks, epoch, batches, loss, twice in RANK.findall(out))
     assert [line[:4] for line in lines] == [
@@ -136,15 +160,11 @@ def test_every_example_is_in_the_table_and_in_a_test():
         assert f"| `{program.name}` |" in readme and f'"{program.name}"' in here
 
 
-def test_the_code_of_the_migration_page_runs_and_trains_on_whole_batches(run, photos, tmp_path):
-    """Before and after alike; all but DALI, which is not among the packages that tests install."""
-    runs = [(line, text.replace("/data/train", str(photos))) for line, text in blocks(MIGRATE)
-            if "nvidia.dali" not in text]
+@pytest.mark.parametrize("program", ["migrate.md"])
+def test_the_code_of_the_migration_page_runs_and_trains_on_whole_batches(printed, photos, program):
+    runs = runs_of_migrate(photos)
     assert sum("import speedyloader" in text for _, text in runs) >= 5
-    (tmp_path / "blocks.json").write_text(json.dumps(runs))
-    (tmp_path / "run_blocks.py").write_text(RUN_BLOCKS)
-    out = run(tmp_path / "run_blocks.py", tmp_path / "blocks.json")
-    done = [json.loads(line) for line in out.splitlines() if line.startswith("[")]
+    done = [json.loads(line) for line in printed(program).splitlines() if line.startswith("[")]
     assert [line for line, _ in done] == [line for line, _ in runs]
     for (line, given), (_, text) in zip(done, runs):
         shapes = [64, 224, 224, 3] if "tensorflow" in text or "NHWC" in text else [64, 3, 224, 224]
