@@ -11,11 +11,11 @@ WORDS = 8  # 64 bytes: written in place
 
 def item_spec(count, crew, batch=16, epoch=0, policy="strict", last="keep", errors=None, capacity=None, collate=None):
     """Rows of item_guest: fixed ones, or opaque ones of up to `capacity` bytes, and a batch of up to `collate`."""
-    rows = ([{"name": "x", "dtype": "int64", "shape": [2, WORDS // 2]}, {"name": "epoch", "dtype": "int64", "shape": []}]
-            if capacity is None else [{"name": "item", "dtype": "bytes", "capacity": capacity}])
+    fixed = [{"name": "x", "dtype": "int64", "shape": [2, WORDS // 2]}, {"name": "epoch", "dtype": "int64", "shape": []}]
+    rows = fixed if capacity is None else [{"name": "item", "dtype": "bytes", "capacity": capacity}]
     made = {"dataset": {"kind": "items", "count": count, "name": "Numbers", "crew": crew, "epoch": epoch},
-            "rows": rows, "batch": {"size": batch, "last": last}, "order": {"shuffle": False, "seed": 7, "policy": policy},
-            "epochs": 1}
+            "rows": rows, "batch": {"size": batch, "last": last}, "epochs": 1,
+            "order": {"shuffle": False, "seed": 7, "policy": policy}}
     if errors is not None:
         made["errors"] = errors
     if collate is not None:

@@ -2,6 +2,7 @@
 traceback, the next batch comes after it, and nobody else is affected."""
 
 import os
+import resource
 import signal
 
 import pytest
@@ -116,6 +117,33 @@ def test_LDR_05_guests_that_are_killed_again_and_again_lose_no_item(shared_daemo
                 os.kill(victim, signal.SIGKILL)
                 wait_for(lambda: any(one["pid"] == victim for one in loader.report()["guests"]["lost"]))
         assert_same_batches(seen, torchs(Squares(400), batch_size=4))
+
+
+class Leaking(Squares):
+    """Keeps more and more in item 7, until there is no memory left."""
+
+    kept = []
+
+    def __getitem__(self, index):
+        while index == 7:
+            self.kept.append(bytearray(32 << 20))
+        return super().__getitem__(index)
+
+
+def half_a_gibibyte_more(_):
+    with open("/proc/self/statm", encoding="ascii") as file:
+        now = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (now + (1 << 29), now + (1 << 29)))
+
+
+def test_an_item_that_eats_its_guests_memory_is_named_and_the_others_come(shared_daemon):
+    with opened(shared_daemon, Leaking(), batch_size=4, worker_init_fn=half_a_gibibyte_more) as loader:
+        seen = walk(iter(loader))
+        error = seen.pop(1)
+        assert type(error) is MemoryError and "item 7" in str(error)
+        wanted = torchs(Squares(), batch_size=4)
+        del wanted[1]
+        assert_same_batches(seen, wanted)
 
 
 def test_a_collate_fn_that_raises_does_so_at_its_batch(shared_daemon):

@@ -82,7 +82,8 @@ def test_guests_stay_and_iterate_anew_and_are_told_the_epoch_where_it_was_named(
         epochs = [list(loader), list(loader)]
         loader.set_epoch(7)
         epochs += [list(loader), list(loader)]
-    assert [{(item[2], item[3]) for item in epoch} for epoch in epochs] == [{(None, 1)}, {(None, 2)}, {(7, 3)}, {(8, 4)}]
+    told = [{(item[2], item[3]) for item in epoch} for epoch in epochs]
+    assert told == [{(None, 1)}, {(None, 2)}, {(7, 3)}, {(8, 4)}]
     seeds = [{item[4] for item in epoch} for epoch in epochs]
     assert all(max(one) - min(one) == 1 for one in seeds) and len(set.union(*seeds)) == 8
 
