@@ -257,3 +257,14 @@ class Telling(Squares):
 def as_list(items):
     """A collate_fn."""
     return ["collated", *items]
+
+
+def _refuse():
+    raise LookupError("not in this process")
+
+
+class Unloadable:
+    """Can be pickled, and not be had back."""
+
+    def __reduce__(self):
+        return _refuse, ()

@@ -98,3 +98,19 @@ class Endless(torch.utils.data.IterableDataset):
         info = torch.utils.data.get_worker_info()
         for number in itertools.count(info.id, info.num_workers):
             yield torch.full((1 + number * 1000,), number)
+
+
+class Uneven(torch.utils.data.IterableDataset):
+    """One shard, of which one item takes long; `made` counts its items. For guests that are forked."""
+
+    def __init__(self, count, slow, seconds=0.2):
+        self.count, self.slow, self.seconds = count, slow, seconds
+        self.made = torch.multiprocessing.get_context("fork").Value("q", 0)
+
+    def __iter__(self):
+        self.made.value = 0
+        for number in range(self.count):
+            if number == self.slow:
+                time.sleep(self.seconds)
+            self.made.value = number + 1
+            yield number

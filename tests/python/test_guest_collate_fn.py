@@ -13,7 +13,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from guest_items import Growing, Made, Misbehaving, Odd, Pair, Record, Seeded, Squares, as_list  # noqa: E402
+from guest_items import Growing, Made, Misbehaving, Odd, Pair, Record, Seeded, Squares, Unloadable, as_list  # noqa: E402
 from guest_loaders import SEED, assert_same_batches, opened, torchs, walk  # noqa: E402
 from speedyloader.torch import seed_batch  # noqa: E402
 from torch.utils import data  # noqa: E402
@@ -233,6 +233,21 @@ def test_what_cannot_be_sent_is_an_error_at_its_batch(shared_daemon):
         seen = walk(iter(loader))
         assert (seen[0], seen[2]) == (4, 4)
         assert isinstance(seen[1], (TypeError, pickle.PicklingError)) and "lock" in str(seen[1])
+
+
+def test_a_batch_that_cannot_be_had_back_is_raised_and_counted(shared_daemon):
+    def collate(items):
+        return Unloadable() if items[0][1] == 4 else numbers(items)
+
+    with opened(shared_daemon, Squares(16), batch_size=4, collate_fn=collate) as loader:
+        iterator = iter(loader)
+        assert next(iterator) == [0, 1, 2, 3]
+        with pytest.raises(LookupError, match="not in this process"):
+            next(iterator)
+        state = loader.state_dict()
+        assert state["batches"] == 2 and list(iterator) == [[8, 9, 10, 11], [12, 13, 14, 15]]
+        loader.load_state_dict(state)
+        assert list(loader) == [[8, 9, 10, 11], [12, 13, 14, 15]]
 
 
 def test_one_that_ends_its_guest_is_a_runtime_error_and_the_next_batch_comes(shared_daemon):

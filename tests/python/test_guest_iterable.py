@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 from guest_items import as_list  # noqa: E402
 from guest_loaders import assert_same_batches, opened, walk  # noqa: E402
-from guest_shards import Endless, Shard, Sized, Stumbling, Told  # noqa: E402
+from guest_shards import Endless, Shard, Sized, Stumbling, Told, Uneven  # noqa: E402
 from speedyloader.torch import DataLoader, shards  # noqa: E402
 from torch.utils import data  # noqa: E402
 
@@ -99,6 +99,14 @@ def test_a_shard_with_more_batches_than_a_stream_has_positions(shared_daemon, mo
         assert loader.stats()["streams"] == 5
         torch.manual_seed(4)
         assert_same_batches(ours, torchs(Shard(70, 5), 2, batch_size=1)[0])
+
+
+def test_a_batch_that_was_slow_is_not_made_early_for_all_before_it_would_be_made_first(shared_daemon):
+    dataset = Uneven(200, slow=150)
+    with opened(shared_daemon, dataset, num_workers=1, batch_size=None) as loader:
+        for _ in range(3):
+            ahead = [dataset.made.value - number for number in loader]
+            assert max(ahead) < 80
 
 
 def test_endless_data_sets_whose_batches_grow_and_are_kept(shared_daemon):

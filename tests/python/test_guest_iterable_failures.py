@@ -2,13 +2,16 @@
 after it; with a guest its shard is lost, and the epoch."""
 
 import os
+import types
 
 import pytest
+import speedyloader as sl
+from support.daemon import wait_for
 
 torch = pytest.importorskip("torch")
 
 from guest_loaders import assert_same_batches, opened, walk  # noqa: E402
-from guest_shards import Shard, Stumbling  # noqa: E402
+from guest_shards import Shard, Stumbling, Uneven  # noqa: E402
 from torch.utils import data  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
@@ -96,3 +99,19 @@ def test_a_worker_init_fn_that_raises_is_raised_in_every_epoch(shared_daemon):
         for _ in range(2):
             with pytest.raises(OSError, match="does not want to"):
                 list(loader)
+
+
+def test_a_guest_that_is_busy_when_the_daemon_goes_works_for_the_next_one(daemons):
+    first, link = daemons.start(), daemons.folder / "link"
+    link.symlink_to(first.socket)
+    dataset = Uneven(8, slow=3, seconds=2)
+    with opened(types.SimpleNamespace(socket=link), dataset, num_workers=1, batch_size=None) as loader:
+        iterator = iter(loader)
+        assert next(iterator) == 0
+        wait_for(lambda: dataset.made.value == 3, what="the guest at the slow item")
+        first.kill()
+        with pytest.raises(sl.DisconnectedError):
+            list(iterator)
+        link.unlink()
+        link.symlink_to(daemons.start().socket)
+        assert list(loader) == list(range(8))

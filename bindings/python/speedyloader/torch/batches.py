@@ -17,6 +17,13 @@ numpy: Any = importlib.import_module("numpy")
 torch: Any = importlib.import_module("torch")
 
 
+@dataclass(frozen=True)
+class Unreadable:
+    """In place of a batch: why it could not be unpickled here."""
+
+    error: Exception
+
+
 @dataclass
 class Made:
     """A batch that was taken: how many rows are somebody's, their positions, what a guest says in its place, and
@@ -65,7 +72,9 @@ class Batches:
         return self._decoded(torch.from_dlpack(got.tensor("item")).numpy()[0], got.tensor("item_bytes"), empty)
 
     def pinned(self, batch: Any) -> Any:
-        """The batch, as it is or in pinned memory."""
+        """The batch, as it is or in pinned memory. Only now what is wrong with one is raised: it has been taken."""
+        if isinstance(batch, Unreadable):
+            raise batch.error
         return batch if self._pin is None else self._pin(batch)
 
     def _decoded(self, row: Any, lengths: Any, empty: Any = None) -> Any:
@@ -74,7 +83,10 @@ class Batches:
             return empty
         view = memoryview(row)[:length]
         self.pickled += codec.was_pickled(view)
-        return codec.decode(view)
+        try:
+            return codec.decode(view)
+        except Exception as error:
+            return Unreadable(error)
 
     def _tensors(self, got: _core.Batch, taken: Any, structure: Any) -> Any:
         names = (f"leaf{number}" for number, _ in enumerate(rows.leaves(structure)))

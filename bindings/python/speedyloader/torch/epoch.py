@@ -182,7 +182,7 @@ class Epoch:
         """A collated batch needs more room: another stream begins with it."""
         stream, self.stream = self.stream, None
         assert stream is not None
-        self._shared.end(stream)
+        self._end(stream)
         self._shared.fit.widen_collated(said.needed)
         return _NOTHING
 
@@ -192,10 +192,14 @@ class Epoch:
             return
         stream, self.stream = self.stream, None
         if stream is not None and not stream.closed:
-            self._reports.append(stream.report())
-            self._shared.end(stream)
+            self._end(stream)
         self._part, self._done, self._ready = self._drawing.part(), 0, []
         self.over = self._part is None
+
+    def _end(self, stream: _core.Stream) -> None:
+        with contextlib.suppress(Error):  # the daemon has gone meanwhile, or the crew's thread has closed it
+            self._reports.append(stream.report())
+        self._shared.end(stream)
 
     def _closed(self) -> Any:
         """The crew's thread has closed the stream, or somebody else has."""
@@ -211,11 +215,9 @@ class Epoch:
         part, about = self._part, self._about
         assert part is not None and about is not None
         key, text = part.key_at(error.sample_id), str(error)
-        with contextlib.suppress(Error):  # the daemon has gone meanwhile
-            self._reports.append(stream.report())
         if error.kind == "raised":
             text = self._shared.crew.text_of(about.number, int(self._index[error.sample_id])) or text
-        self._shared.end(stream)
+        self._end(stream)
         self.stream = None
         self._pass_by(error.sample_id if self._shared.options.order == "ready" else None)
         if error.kind == "raised":

@@ -6,6 +6,7 @@ process with its client. An exception of the data set fails its item; one outsid
 which the client notices.
 """
 
+import contextlib
 import importlib
 import os
 import queue
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from .. import _core
-from ..errors import DisconnectedError
+from ..errors import DisconnectedError, Error
 from . import codec, collating, failures, iterating, process, rows
 from .seeding import number_of, seed_batch, seed_item, seed_worker
 
@@ -88,6 +89,7 @@ class _Guest:
         self._rows: dict[int, Rows] = {}
         self._newest = 0
         self._core: _core.Guest | None = None
+        self._called = False  # asked to attach while it was attached: to the next daemon, it may be
         self._probed: tuple[int, int, Any] | None = None  # epoch, index, item
         self._shard: iterating.Shard | None = None
         self._going = 0
@@ -123,6 +125,9 @@ class _Guest:
                 job = self._core.next(IDLE_S)
             except DisconnectedError:
                 self._core = None
+                if self._called:
+                    with contextlib.suppress(Error):  # there is none: the client says when there is
+                        self._attach()
                 continue
             if job is not None:
                 self._serve(job)
@@ -135,10 +140,16 @@ class _Guest:
                 del self._rows[old]
         elif message == "attach":
             if self._core is None:
-                self._core = _core.Guest(self._setup.socket, self._setup.crew,
-                                         self._setup.workers if self._setup.only is None else 1)
+                self._attach()
+            else:
+                self._called = True
         else:
             self._probe(*message)
+
+    def _attach(self) -> None:
+        self._called = False
+        self._core = _core.Guest(self._setup.socket, self._setup.crew,
+                                 self._setup.workers if self._setup.only is None else 1)
 
     def _probe(self, about: Rows, index: int, asked: int) -> None:
         try:
@@ -177,7 +188,8 @@ class _Guest:
             job.done(iterating.END)  # nobody looks at it, and no batch may get lost in it
             return
         if about.going is not None:
-            job.done(self._going_on(about, about.going).write(about.number, job.index, job.fields[0], about.most))
+            shard, number = self._going_on(about, about.going), job.index - iterating.NAMELESS
+            job.done(shard.write(about.number, number, job.fields[0], about.most))
             return
         if job.collate:
             if self._setup.reseed:

@@ -12,6 +12,7 @@ from typing import Any
 
 from . import codec, failures
 
+NAMELESS = 2**40  # what batch 0 is called: no number of which the daemon remembers what it cost an epoch ago
 END = 0  # bytes of the row that says that the shard has ended
 _NO_MORE = object()
 

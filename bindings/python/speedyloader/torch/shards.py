@@ -15,7 +15,7 @@ from .. import _core
 from ..errors import ClosedError, Error, SampleError
 from . import failures, guest
 from .batches import Batches
-from .iterating import Larger, Raised
+from .iterating import NAMELESS, Larger, Raised
 from .streams import Shared
 
 numpy: Any = importlib.import_module("numpy")
@@ -84,7 +84,8 @@ class _Shard:
         if self.stream is not None or self.ended:
             return
         count, timeout = (1, 0.0) if self._passes else (self._count, self._shared.options.timeout)
-        index = numpy.arange(self.given, self.given + count, dtype=numpy.uint64)
+        # Without a history: to begin a batch early is to make all before it first, and to wait for that.
+        index = numpy.arange(self.given, self.given + count, dtype=numpy.uint64) + numpy.uint64(NAMELESS)
         _, self.stream = self._shared.open(self._about, 1, index, timeout=timeout)
         if self._shared.crew.failure is not None:
             self.end()  # the thread saw none to end
@@ -132,7 +133,8 @@ class _Shard:
     def _finish(self) -> None:
         stream, self.stream = self.stream, None
         if stream is not None and not stream.closed:
-            self._reports.append(stream.report())
+            with contextlib.suppress(Error):  # the daemon, or the guest, has gone meanwhile
+                self._reports.append(stream.report())
             self._shared.end(stream)
 
     def _closed(self) -> BaseException:

@@ -93,7 +93,9 @@ class Shared:
         return self.streams, list(self.crew.lost)
 
     def end(self, stream: _core.Stream) -> None:
-        """Ends a stream. Any thread."""
+        """Ends a stream, once. Any thread."""
+        if stream.closed:
+            return
         stream.finish()
         before, self.ended = self.ended, stream
         if before is not None and before is not stream:
