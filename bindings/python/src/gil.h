@@ -35,4 +35,28 @@ class ReleasedGil {
     PyThreadState* state_;
 };
 
+// A mutex for what a thread keeps but for moments while it waits: whoever waits for the mutex is next, for
+// that thread would mostly have it again before the other one wakes.
+class FairMutex {
+  public:
+    // Without the GIL.
+    std::unique_lock<std::mutex> enter() {
+        std::lock_guard next_in_line(line_);
+        return std::unique_lock(mutex_);
+    }
+    // With the GIL, which it lets go of where it has to wait.
+    std::unique_lock<std::mutex> lock() {
+        std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+        if (!lock) {
+            ReleasedGil released(&lock);
+            lock = enter();
+        }
+        return lock;
+    }
+
+  private:
+    std::mutex line_;  // held by who waits for mutex_
+    std::mutex mutex_;
+};
+
 }  // namespace sl::python

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "error.h"
-#include "gil.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -79,22 +78,12 @@ Guest::~Guest() {
     sl_guest_detach(guest_);  // in a forked child it stays the parent's
 }
 
-// Without the GIL. Whoever waits here is next, as in Stream.
-std::unique_lock<std::mutex> Guest::enter() {
-    std::lock_guard next_in_line(line_);
-    return std::unique_lock(mutex_);
-}
-
 std::unique_lock<std::mutex> Guest::lock() {
     if (::getpid() != pid_) {
         fail(SL_E_FORKED,
              "this guest belongs to the parent process: attach one in the child, after the fork");
     }
-    std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-    if (!lock) {
-        ReleasedGil released(&lock);
-        lock = enter();
-    }
+    auto lock = mutex_.lock();
     if (closed()) {
         lock.unlock();
         raise("ClosedError", "the guest is closed");
@@ -122,7 +111,7 @@ bool Guest::next(std::optional<double> timeout_s, sl_guest_job& job) {
         bool closed_meanwhile;
         {
             ReleasedGil released;
-            auto held = enter();
+            auto held = mutex_.enter();
             closed_meanwhile = closed();
             if (!closed_meanwhile) status = check(sl_guest_next(guest_, slice, &job));
         }
@@ -151,7 +140,7 @@ void Guest::failed(const sl_guest_job& job, const std::string& text) {
 void Guest::close() {
     if (::getpid() != pid_ || closed_.exchange(true)) return;
     ReleasedGil released;
-    auto held = enter();  // a thread that waits leaves within a slice
+    auto held = mutex_.enter();  // a thread that waits leaves within a slice
     sl_guest_detach(std::exchange(guest_, nullptr));
 }
 

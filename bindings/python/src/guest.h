@@ -17,6 +17,8 @@
 #include <optional>
 #include <string>
 
+#include "gil.h"
+
 namespace sl::python {
 
 class Guest {
@@ -36,12 +38,10 @@ class Guest {
     [[nodiscard]] bool closed() const { return closed_.load(std::memory_order_relaxed); }
 
   private:
-    std::unique_lock<std::mutex> enter();
     std::unique_lock<std::mutex> lock();
 
     const pid_t pid_;
-    std::mutex line_;   // held by who waits for mutex_
-    std::mutex mutex_;  // guards guest_
+    FairMutex mutex_;  // guards guest_
     sl_guest* guest_ = nullptr;
     std::atomic<bool> closed_{false};
 };

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "error.h"
-#include "gil.h"
 #include "open.h"
 
 namespace nb = nanobind;
@@ -75,20 +74,9 @@ void Stream::check_process() const {
          "this loader belongs to the parent process: make a loader in the child, after the fork");
 }
 
-// Without the GIL. Whoever waits here is next: a thread that waits for a batch lets go of the mutex only for
-// moments, and would mostly have it again before the other one wakes.
-std::unique_lock<std::mutex> Stream::enter() {
-    std::lock_guard next_in_line(line_);
-    return std::unique_lock(mutex_);
-}
-
 std::unique_lock<std::mutex> Stream::lock() {
     check_process();
-    std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-    if (!lock) {
-        ReleasedGil released(&lock);
-        lock = enter();
-    }
+    auto lock = mutex_.lock();
     if (closed()) {
         lock.unlock();
         raise("ClosedError", "the loader is closed");
@@ -130,7 +118,7 @@ nb::object Stream::next(std::int64_t timeout_ms, std::uint64_t until) {
         bool closed_meanwhile;
         {
             ReleasedGil released;
-            auto held = enter();
+            auto held = mutex_.enter();
             closed_meanwhile = closed();
             if (!closed_meanwhile) status = check(take(slice, until, &batch));
         }
@@ -177,7 +165,7 @@ void Stream::close() {
     interrupted_.reset();
     ReleasedGil released;
     Handles closing;      // closed without the GIL, for the daemon may be slow to answer
-    auto held = enter();  // a thread that waits leaves within a slice
+    auto held = mutex_.enter();  // a thread that waits leaves within a slice
     closing = std::move(handles_);
 }
 
@@ -187,7 +175,7 @@ void Stream::finish() {
     interrupted_.reset();
     ReleasedGil released;
     Handles closing;
-    auto held = enter();
+    auto held = mutex_.enter();
     closing.stream = std::exchange(handles_.stream, nullptr);
 }
 

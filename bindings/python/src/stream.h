@@ -16,6 +16,7 @@
 #include <string>
 
 #include "batch.h"
+#include "gil.h"
 #include "items.h"
 #include "memory.h"
 
@@ -74,7 +75,6 @@ class Stream {
     void check_process() const;
 
   private:
-    std::unique_lock<std::mutex> enter();
     std::unique_lock<std::mutex> lock();
     sl_status take(std::int64_t timeout_ms, std::uint64_t until, sl_batch** batch);
     template <class Ask>
@@ -85,8 +85,7 @@ class Stream {
     const bool copy_;
     const RingFull ring_full_;
     std::uint32_t slots_ = 0;
-    std::mutex line_;   // held by who waits for mutex_
-    std::mutex mutex_;  // guards handles_ and ends_
+    FairMutex mutex_;  // guards handles_ and ends_
     Handles handles_;
     std::uint64_t ends_ = 0;        // epochs whose end was met
     nanobind::object interrupted_;  // under the GIL
