@@ -23,7 +23,7 @@ preloaded=() # variables for pytest alone, not for what starts it
 package=(-DSL_BUILD_PYTHON=OFF) # turned on where there is an environment to build for
 
 test_packages=(libcmocka-dev python3-pytest python3-pil python3-numpy python3-fusepy "libfuse2|libfuse2t64"
-    libjpeg-turbo-progs strace mate-backgrounds ukui-wallpapers plasma-workspace-wallpapers)
+    libjpeg-turbo-progs strace abigail-tools mate-backgrounds ukui-wallpapers plasma-workspace-wallpapers)
 
 # attempt TITLE COMMAND...: runs a step that is no test; its failure is counted, not fatal.
 attempt() {

@@ -40,7 +40,7 @@ def socket(folder):
         daemon.communicate(timeout=10)
 
 
-def test_a_client_in_other_name_spaces_streams_over_the_socket_alone(socket, folder):
+def test_LDR_18_a_client_in_other_name_spaces_streams_over_the_socket_alone(socket, folder):
     photos = folder / "set"
     made = [BUILD / "sl_make_photos", photos, "--count", "12", "--classes", "2"]
     subprocess.run(made, check=True, capture_output=True)
@@ -53,7 +53,7 @@ def test_a_client_in_other_name_spaces_streams_over_the_socket_alone(socket, fol
     assert "every sample, in 1 epoch" in done.stdout
 
 
-def test_a_user_without_permission_is_told_user_and_socket(socket):
+def test_LDR_18_a_user_without_permission_is_told_user_and_socket(socket):
     socket.chmod(0o600)
     other = ["setpriv", "--reuid", "65534", "--clear-groups"]
     if subprocess.run([*other, "test", "-x", BUILD / "speedyctl"]).returncode != 0:
