@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 
+#include "daemon/read_toml.h"
 #include "daemon/stream/memory_budget.h"
 #include "shm/segment.h"
 
@@ -105,9 +106,11 @@ Result<ReaderBackend> parse_backend(const std::string& text) {
 }
 
 Result<void> load_config(const std::string& path, Config& config) {
+    auto text = read_toml(path);
+    if (!text) return std::unexpected(std::move(text).error());
     toml::table document;
     try {
-        document = toml::parse_file(path);
+        document = toml::parse(*text, path);
     } catch (const toml::parse_error& error) {
         return fail(Status::kInvalidArgument, path + " line " + std::to_string(error.source().begin.line) +
                                                   ": " + std::string(error.description()));

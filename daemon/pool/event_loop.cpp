@@ -78,7 +78,8 @@ void EventLoop::wait_once() {
         ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), busy ? 0 : timeout_ms());
     after_sleep_();
     for (int i = 0; i < count; ++i) {
-        auto found = handlers_.find(events[i].data.u64);
+        const std::uint64_t token = events[i].data.u64;  // a copy: the struct is packed
+        auto found = handlers_.find(token);
         if (found == handlers_.end()) continue;  // removed by a handler before it in this round
         std::shared_ptr<Handler> handler = found->second;
         (*handler)(events[i].events);

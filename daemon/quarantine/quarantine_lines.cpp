@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -57,19 +58,29 @@ std::optional<std::string> path_of(const Json& json) {
     return percent_decoded(json.at("path_percent").get<std::string>());
 }
 
+// A number with a fraction, or one that is too large, is no whole number here: what the library makes of
+// those is undefined.
+template <class Number>
+Number whole(const Json& json, const char* key) {
+    const Json& value = json.at(key);
+    const bool fits = value.is_number_unsigned() || (std::is_signed_v<Number> && value.is_number_integer());
+    if (!fits) throw Json::other_error::create(501, std::string(key) + " is no whole number", &value);
+    return value.get<Number>();
+}
+
 // False if the line is not one of ours.
 bool parse_line(std::string_view line, QuarantineEntries& entries) {
     Json json = Json::parse(line, nullptr, false);
     if (!json.is_object()) return false;
     try {
         QuarantineEntry entry;
-        entry.size = json.at("size").get<std::uint64_t>();
-        entry.mtime_ns = json.at("mtime_ns").get<std::int64_t>();
+        entry.size = whole<std::uint64_t>(json, "size");
+        entry.mtime_ns = whole<std::int64_t>(json, "mtime_ns");
         entry.kind = kind_named(json.at("kind").get<std::string>());
         entry.reason = json.at("reason").get<std::string>();
-        entry.offset = json.at("offset").get<std::int64_t>();
-        entry.time = json.at("time").get<std::int64_t>();
-        entry.context = json.at("context").get<std::uint64_t>();
+        entry.offset = whole<std::int64_t>(json, "offset");
+        entry.time = whole<std::int64_t>(json, "time");
+        entry.context = whole<std::uint64_t>(json, "context");
         entry.version = json.at("version").get<std::string>();
         auto path = path_of(json);
         if (entry.kind == SampleErrorKind::kNone || !path) return false;

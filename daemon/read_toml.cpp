@@ -1,0 +1,52 @@
+#include "daemon/read_toml.h"
+
+#include <cctype>
+#include <cerrno>
+#include <fstream>
+#include <iterator>
+#include <string_view>
+
+namespace sl {
+
+namespace {
+
+std::string_view without_blanks(std::string_view text) {
+    const auto first = text.find_first_not_of(" \t");
+    return first == std::string_view::npos ? std::string_view() : text.substr(first);
+}
+
+// toml++ 3.3 takes for granted that a name follows `[`: without assertions what it does then is undefined,
+// with them it aborts. Found by fuzzing (tests/fuzz/fuzz_kept_files.cpp).
+bool opens_no_section(std::string_view line) {
+    line = without_blanks(line);
+    if (!line.starts_with('[')) return false;
+    line = line.substr(line.starts_with("[[") ? 2 : 1);
+    line = without_blanks(line);
+    if (line.empty()) return true;
+    const char first = line.front();
+    const bool is_name = std::isalnum(static_cast<unsigned char>(first)) != 0 || first == '_' ||
+                         first == '-' || first == '"' || first == '\'';
+    return !is_name && first != ']' && first != '[';
+}
+
+}  // namespace
+
+Result<std::string> read_toml(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    std::string text{std::istreambuf_iterator<char>(file), {}};
+    if (!file.is_open() || file.bad()) {
+        return std::unexpected(os_error(Status::kIo, "cannot read " + path, errno));
+    }
+    std::size_t number = 1;
+    for (std::string_view rest = text; !rest.empty(); ++number) {
+        const auto end = rest.find('\n');
+        if (opens_no_section(rest.substr(0, end))) {
+            return fail(Status::kInvalidArgument,
+                        path + " line " + std::to_string(number) + ": a section's name must follow \"[\"");
+        }
+        rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+    }
+    return text;
+}
+
+}  // namespace sl
