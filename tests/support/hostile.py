@@ -103,14 +103,15 @@ class Scribbles(Attack):
 
 
 class Forges(Scribbles):
-    """Generations that come, have been, or belong to other slots."""
+    """Generations that come, that have been, and that never were. None that would truly end a lease: then it would be
+    a consumer like others, and get its share of the workers."""
 
     def blow(self):
         slots, = struct.unpack_from("<I", self.batches, 40)
         words, = struct.unpack_from("<Q", self.batches, 72)
         for slot in range(slots):
-            word, = struct.unpack_from("<Q", self.batches, words + 8 * self.random.randrange(slots))
-            forged = (word >> 32) + self.random.choice((-1, 0, 0, 1, 2**31))
+            word, = struct.unpack_from("<Q", self.batches, words + 8 * slot)
+            forged = (word >> 32) + self.random.choice((-1, 1, 2, 2**31))
             struct.pack_into("<I", self.page, GENERATIONS + 4 * slot, forged & 0xFFFFFFFF)
         os.write(self.parts[WAKE], struct.pack("<Q", 1))
 
