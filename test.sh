@@ -2,7 +2,7 @@
 # ./test.sh: installs what tests need, builds, runs every test and ends with "N passed, N failed, N skipped".
 #
 # Steps: ctest in the dev preset; the same C and C++ tests under AddressSanitizer and
-# UndefinedBehaviorSanitizer; those labelled `tsan` under ThreadSanitizer; pytest with the distribution's
+# UndefinedBehaviorSanitizer; those labelled `tsan` under ThreadSanitizer; the fuzz targets; pytest with the distribution's
 # Python; the Python package's tests (tests/python) and its wheel in an environment with the frameworks, which
 # is kept in the user's cache; those of them marked `sanitized` under AddressSanitizer. Tests labelled
 # `serial` (they count processes, or measure time) run alone, the others two at a time. A step that fails
@@ -23,7 +23,7 @@ preloaded=() # variables for pytest alone, not for what starts it
 package=(-DSL_BUILD_PYTHON=OFF) # turned on where there is an environment to build for
 
 test_packages=(libcmocka-dev python3-pytest python3-pil python3-numpy python3-fusepy "libfuse2|libfuse2t64"
-    libjpeg-turbo-progs strace abigail-tools mate-backgrounds ukui-wallpapers plasma-workspace-wallpapers)
+    libjpeg-turbo-progs strace abigail-tools clang-16 libclang-rt-16-dev mate-backgrounds ukui-wallpapers plasma-workspace-wallpapers)
 
 # attempt TITLE COMMAND...: runs a step that is no test; its failure is counted, not fatal.
 attempt() {
@@ -81,6 +81,11 @@ run_tsan() {
     if build tsan "${names[@]}"; then run_ctest tsan tsan 1 -L '^tsan$'; fi
 }
 
+# Each fuzz target for 20 s over its corpus.
+run_fuzz() {
+    if build fuzz fuzz_targets; then run_ctest fuzz fuzz 2; fi
+}
+
 # run_pytest NAME PRESET PYTHON ARGUMENT...: one pytest run against a preset's build tree.
 run_pytest() {
     local report=$results/pytest-$1.xml preset=$2 python=$3 status=0
@@ -133,6 +138,7 @@ main() {
         if [ -n "$python_env" ]; then run_sanitized_python; fi
         package=(-DSL_BUILD_PYTHON=OFF)
         run_tsan
+        run_fuzz
         fixed_map=()
         run_pytest system dev /usr/bin/python3 tests --ignore=tests/python
         if [ -n "$python_env" ]; then

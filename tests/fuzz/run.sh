@@ -1,11 +1,14 @@
 #!/bin/sh
-# Runs one target for a time over its corpus: TARGET CORPUS_FOLDER SECONDS. What it finds new goes beside the target, into
-# NAME.corpus; a finding into NAME.artifacts, and is printed. Exit 0: no finding.
+# Runs one target for a time over its corpus: TARGET CORPUS_FOLDER SECONDS. The corpus is CORPUS_FOLDER/NAME.tar.gz; what is
+# found new goes beside the target into NAME.corpus, a finding into NAME.artifacts. Exit 0: no finding.
+set -e
 target=$1
 name=$(basename "$target")
+kept=$target.kept
 fresh=$target.corpus
-artifacts=$target.artifacts
-mkdir -p "$fresh" "$artifacts"
-# A sample of 5 s is a hang: none takes a hundredth of it.
-exec "$target" -max_total_time="$3" -timeout=5 -rss_limit_mb=3000 -max_len=65536 -print_final_stats=1 -verbosity=0 \
-    -artifact_prefix="$artifacts/" "$fresh" "$2/$name"
+rm -rf "$kept"
+mkdir -p "$kept" "$fresh" "$target.artifacts"
+tar -xzf "$2/$name.tar.gz" -C "$kept"
+# No input takes a hundredth of 10 s: one that does is a hang.
+exec "$target" -max_total_time="$3" -timeout=10 -rss_limit_mb=3000 -max_len=4096 -print_final_stats=1 -verbosity=0 \
+    -artifact_prefix="$target.artifacts/" "$fresh" "$kept"
