@@ -132,6 +132,7 @@ static void swap(sl_stream* stream, sl_mapping* map) {
     pthread_mutex_unlock(&stream->lock);
     sl_mapping_drop(old);
     stream->closed_since = 0;
+    sl_shm_store_relaxed_u64(&stream->lost, 0);
     sl_shm_store_relaxed_u64(&map->returns->waiting_since_ns, stream->waiting_since);
 }
 
@@ -193,6 +194,7 @@ static sl_status has_no_position(const sl_stream* stream) {
 sl_status sl_stream_go_on(sl_stream* stream, sl_time deadline) {
     if (stream->batch != 0 && (stream->map->header.flags & SL_SHM_ANY_MEMBERS) != 0)
         return has_no_position(stream);
+    sl_shm_store_relaxed_u64(&stream->lost, 1);
     sl_loop_lost(stream);
     sl_time start = sl_now();
     sl_status status = go_on(stream, deadline);

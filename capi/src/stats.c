@@ -61,6 +61,7 @@ sl_status sl_stream_stats(const sl_stream* stream, sl_stats* stats) {
     pthread_mutex_unlock(lock);
     ours.wait_ns = count(&stream->wait_ns);
     ours.waits = count(&stream->waits);
+    ours.lost = count(&stream->lost);
     sl_give_result(stats, &ours, sizeof ours);
     return SL_OK;
 }

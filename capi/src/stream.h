@@ -75,6 +75,7 @@ struct sl_stream {
     sl_stats before;  /* sums of the daemons that are gone */
     sl_error why;     /* the error that stopped it, unless the mapping's error page has that */
     sl_opening opening;
+    uint64_t lost;        /* 1: there is no daemon; atomic */
     uint32_t fruitless;   /* openings since the last batch */
     sl_time closed_since; /* the daemon has ended the stream, and not the connection yet; 0: it has not */
 };

@@ -6,7 +6,7 @@ import time
 
 import pytest
 from item_guests import item_spec
-from support.capi import Client, Error
+from support.capi import NO_RECONNECT, Client, Error
 from support.daemon import wait_for
 from test_guests import COUNT, rows_of, shuffled
 
@@ -145,7 +145,7 @@ def test_guests_notice_the_daemons_end(daemons, crews, busy):
     daemon = daemons.start()
     guests = crews(daemon)
     guests.start("--delay-us", 1000, number=2)
-    client = Client(daemon.socket)
+    client = Client(daemon.socket, reconnect_ms=NO_RECONNECT)
     stream = client.open(item_spec(COUNT, guests.crew), items=(ALL, None), slots=2) if busy else None
     daemon.kill()
     assert guests.ends() == ["SL_E_DISCONNECTED"] * 2

@@ -196,6 +196,7 @@ typedef struct sl_stats {
     uint64_t wait_ns;      /* time this client waited in sl_next: loading is the bottleneck */
     uint64_t waits;        /* calls of sl_next that had to wait */
     uint64_t reconnects;   /* daemons that were lost and followed by another one; the sums go over all */
+    uint64_t lost;         /* 1: sl_next has met the daemon's end, and found no other one yet */
 } sl_stats;
 
 typedef struct sl_stream_info {
