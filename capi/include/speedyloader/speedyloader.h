@@ -343,8 +343,9 @@ SL_API sl_status sl_batch_sample(const sl_batch* batch, uint32_t row, sl_sample_
 SL_API sl_status sl_batch_allow_writes(sl_batch* batch);
 
 /* Ends the lease: the tensors must not be read any more. In any order, also after sl_close and sl_disconnect.
- * Errors: SL_E_INVALID_ARGUMENT if the lease had ended already; SL_E_IO if written pages cannot be dropped:
- * the lease goes on. Any thread. */
+ * Errors: SL_E_INVALID_ARGUMENT if the lease had ended already, as long as the stream is open and has the
+ * daemon that gave the batch (later the handle is gone with its ring); SL_E_IO if written pages cannot be
+ * dropped: the lease goes on. Any thread. */
 SL_API sl_status sl_batch_release(sl_batch* batch);
 
 /* A descriptor for event loops: readable when sl_next may have something to say, also that the daemon has
