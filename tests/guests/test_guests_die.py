@@ -157,6 +157,28 @@ def test_guests_notice_the_daemons_end(daemons, crews, busy):
     client.disconnect()
 
 
+def test_a_stream_of_items_goes_on_with_the_next_daemon_and_guests_that_attach_there(daemons, crews):
+    daemon = daemons.start()
+    guests = crews(daemon)
+    guests.start(number=2)
+    order = shuffled(COUNT)
+    with Client(daemon.socket) as client:
+        stream = client.open(item_spec(COUNT, guests.crew), items=(order, [1.0] * COUNT), slots=2)
+        held = [stream.next()[1] for _ in range(2)]
+        before = [batch.raw("x") for batch in held]
+        daemon.kill()
+        assert guests.ends() == ["SL_E_DISCONNECTED"] * 2
+        guests.processes.clear()
+        daemon.start()
+        guests.start(number=2)
+        assert [row[:2] for row in rows_of(stream)] == list(enumerate(order))[32:]
+        assert [batch.raw("x") for batch in held] == before
+        assert stream.stats().reconnects == 1
+        for batch in held:
+            batch.release()
+        stream.close()
+
+
 def test_a_guest_keeps_no_private_daemon_from_leaving(daemons, crews):
     daemon = daemons.start("--private")
     guests = crews(daemon)
