@@ -8,13 +8,13 @@ import pytest
 from support.capi import Client
 from support.specs import id_spec
 
-COUNT = 5000
+COUNT = 10_000
 FEW = ["sh", "-c", 'ulimit -n 64 && exec "$@"', "sh"]
 
 
 @pytest.mark.parametrize("backend", ["uring", "threads"])
-def test_LDR_11_a_daemon_with_64_descriptors_finishes_5000_files(daemons, id_set, backend):
-    daemon = daemons.start("--io", backend, wrap=FEW)
+def test_LDR_11_a_daemon_with_64_descriptors_finishes_10000_files_with_16_reads_in_flight(daemons, id_set, backend):
+    daemon = daemons.start("--io", backend, "--io-entries", 16, "--io-threads", 16, wrap=FEW)
     assert resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE)[0] == 64
     got = daemons.run(id_spec(id_set(COUNT), batch=64), daemon)
     assert sorted(got["ids"][0]) == list(range(COUNT))
