@@ -90,7 +90,6 @@ static sl_status ask(sl_stream* stream, sl_time deadline) {
         stream->fruitless++;
     }
     status = sl_opening_await(client, opening, deadline < opening->until ? deadline : opening->until);
-    if (status < 0 && status != SL_E_DISCONNECTED) stream->fruitless--; /* it lives, and says no */
     if (status != SL_TIMEOUT || sl_now() < opening->until) return status;
     return give_up(
         stream, sl_fail(SL_E_DISCONNECTED, 0, "%s has not opened the stream again in time", client->where));
@@ -164,10 +163,10 @@ static sl_status take_over(sl_stream* stream) {
     return sl_fail_again(&error);
 }
 
-/* Only a shortage may be over at the next call. */
+/* A shortage may be over at the next call, and rights may be given. */
 static bool stops(sl_status status) {
     return status < 0 && status != SL_E_DISCONNECTED && status != SL_E_BUDGET && status != SL_E_NO_MEMORY &&
-           status != SL_E_IO && status != SL_E_VERSION && status != SL_E_DENIED;
+           status != SL_E_IO && status != SL_E_DENIED;
 }
 
 static sl_status go_on(sl_stream* stream, sl_time deadline) {
@@ -179,6 +178,9 @@ static sl_status go_on(sl_stream* stream, sl_time deadline) {
         if (status == SL_OK) status = take_over(stream);
         if (status == SL_TIMEOUT) return status;
         if (status != SL_OK) sl_opening_end(stream->client, &stream->opening);
+        bool answered = status < 0 && status != SL_E_DISCONNECTED;
+        if (answered && stream->fruitless > 0)
+            stream->fruitless--; /* it lives, and nothing is said against it */
         /* Lost again while it was opened: the next daemon is asked. */
         if (status != SL_E_DISCONNECTED || stream->finished != SL_OK) return status;
     }
