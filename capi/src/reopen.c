@@ -60,8 +60,7 @@ static sl_status daemons_die_of_it(sl_stream* stream) {
                            stream->client->where, SL_FRUITLESS, stream->batch, stream->epoch));
 }
 
-/* A daemon that ends closes its streams a moment before its connections: what it would be asked now is lost.
- */
+/* A daemon that ends closes its streams a moment before its connections: what it is asked now is lost. */
 static sl_status await_hang_up(sl_stream* stream, sl_time deadline) {
     sl_client* client = stream->client;
     if (stream->connection != sl_connection(client)) return SL_OK;

@@ -28,8 +28,7 @@ typedef struct sl_wanted {
     bool hints;
 } sl_wanted;
 
-/* An OPEN whose answer is awaited (opening.c). Whoever receives packets fills it in, under the client's lock.
- */
+/* An OPEN whose answer is awaited (opening.c). Whoever receives it fills it in, under the client's lock. */
 typedef struct sl_opening {
     struct sl_opening* next;
     uint32_t request;    /* 0: there is none */
