@@ -26,8 +26,9 @@ std::unexpected<Failure> failed(sl_status status) {
     return std::unexpected(Failure{usage ? kExitUsage : kExitFailed, last_error_text()});
 }
 
-Outcome<Client> connect(const std::string& socket, std::uint32_t flags) {
+Outcome<Client> connect(const std::string& socket, std::uint32_t flags, std::int64_t reconnect_ms) {
     sl_connect_options options{};
+    options.reconnect_ms = reconnect_ms;
     options.struct_size = sizeof options;
     options.flags = flags;
     options.socket = socket.empty() ? nullptr : socket.c_str();

@@ -40,8 +40,8 @@ std::string last_error_text();
 // That sentence with an exit status: 2 for a wrong spec or argument, 1 for everything else.
 std::unexpected<Failure> failed(sl_status status);
 
-// Empty socket: where sl_connect looks by itself. flags: SL_CONNECT_...
-Outcome<Client> connect(const std::string& socket, std::uint32_t flags);
+// Empty socket: where sl_connect looks by itself. flags: SL_CONNECT_...; reconnect_ms: as sl_connect has it.
+Outcome<Client> connect(const std::string& socket, std::uint32_t flags, std::int64_t reconnect_ms = 0);
 
 // The daemon that runs already; none is started. "no daemon is running" is a failure.
 Outcome<Client> connect_to_running(const std::string& socket);

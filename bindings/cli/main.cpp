@@ -31,6 +31,9 @@ void add_run(CLI::App& app, RunOptions& options, int& exit_status) {
     verb->add_option("--limit-batches", options.limit_batches, "stop after so many")
         ->check(CLI::PositiveNumber);
     CLI::Option* socket = verb->add_option("--socket", options.socket, "the daemon's socket");
+    verb->add_option("--reconnect", options.reconnect,
+                     "seconds in which another daemon is looked for if this one is lost; 0: none; else 5")
+        ->check(CLI::NonNegativeNumber);
     verb->add_option("--workers", options.workers, "start a daemon for this run with so many workers")
         ->check(CLI::PositiveNumber)
         ->excludes(socket);

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -114,6 +115,21 @@ sl_status next(sl_stream* stream, Batch& batch, double& waited) {
     return status;
 }
 
+std::int64_t reconnect_ms(const RunOptions& options) {
+    if (!options.reconnect) return 0;
+    if (*options.reconnect <= 0) return SL_NO_RECONNECT;
+    return std::max<std::int64_t>(1, static_cast<std::int64_t>(*options.reconnect * 1000));
+}
+
+// Says so where the stream has found another daemon since the last call.
+void tell_of_reconnection(sl_stream* stream, std::uint64_t& known) {
+    sl_stats stats{};
+    stats.struct_size = sizeof stats;
+    if (sl_stream_stats(stream, &stats) != SL_OK || stats.reconnects == known) return;
+    known = stats.reconnects;
+    std::cerr << "speedyctl: the daemon was lost; the stream goes on with another one\n";
+}
+
 std::uint64_t expected_samples(sl_stream* stream, const RunOptions& options) {
     sl_stream_info info{};
     info.struct_size = sizeof info;
@@ -127,10 +143,12 @@ void take_all(sl_stream* stream, const RunOptions& options, Clock::time_point st
     Progress progress(expected_samples(stream, options));
     Keeper keeper(options, result);
     Clock::time_point first;
+    std::uint64_t reconnects = 0;
     while (!result.ended && !result.limited) {
         Batch batch;
         double waited = 0;
         sl_status status = next(stream, batch, waited);
+        tell_of_reconnection(stream, reconnects);
         if (status == SL_TIMEOUT) {
             result.interrupted = true;
             break;
@@ -182,7 +200,7 @@ Outcome<RunResult> stream_epochs(const RunOptions& options) {
     }
     Clock::time_point start = Clock::now();
     double own_before = own_cpu();
-    Outcome<Client> client = connect(options.socket, flags);
+    Outcome<Client> client = connect(options.socket, flags, reconnect_ms(options));
     if (!client) return std::unexpected(client.error());
     double daemon_before = daemon_cpu(client->get());
     Outcome<Stream> stream = open(client->get(), json_text(*spec));
@@ -194,6 +212,8 @@ Outcome<RunResult> stream_epochs(const RunOptions& options) {
     result.stats.struct_size = sizeof result.stats;
     sl_stream_stats(stream->get(), &result.stats);
     result.report = nlohmann::json::parse(report_text(stream->get()), nullptr, false);
+    // Of a daemon that was lost nobody knows any more; its successor served nobody before.
+    if (result.stats.reconnects > 0) daemon_before = 0;
     result.cpu = daemon_cpu(client->get()) - daemon_before + own_cpu() - own_before;
     return result;
 }

@@ -20,6 +20,7 @@ struct RunOptions {
     std::optional<std::uint64_t> workers;        // a private daemon of its own with so many workers
     std::optional<std::uint64_t> limit_batches;  // stop after so many
     std::string socket;
+    std::optional<double> reconnect;  // seconds in which a lost daemon's successor is looked for; 0: none is
     bool json = false;
     bool hash = false;
     bool ids = false;

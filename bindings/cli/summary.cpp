@@ -75,8 +75,12 @@ std::string verdict(const RunResult& result) {
     if (!result.error.empty()) return "the stream stopped: " + result.error;
     if (result.interrupted) return "interrupted; what was streamed is shown";
     if (result.limited) return "not judged: stopped by --limit-batches";
+    if (!result.report.is_object()) return "not known: the daemon has gone, and its account with it";
     if (!accounts_for_all(result.report)) return "NO: samples are missing or were given twice";
-    return "every sample, in " + plural(result.report["epochs"].size(), "epoch");
+    std::string epochs = plural(result.report["epochs"].size(), "epoch");
+    if (result.stats.reconnects == 0) return "every sample, in " + epochs;
+    return "every sample that the last daemon gave, in " + epochs + "; " +
+           plural(result.stats.reconnects, "daemon") + " before it took their accounts along";
 }
 
 }  // namespace

@@ -47,6 +47,7 @@ nlohmann::json summary_json(const RunResult& result, const RunOptions& options) 
         {"mape", shown.mape},
         {"failed", result.stats.failed},
         {"substituted", result.stats.substituted},
+        {"reconnects", result.stats.reconnects},
         {"accounted", result.limited ? json() : json(result.ended && accounts_for_all(result.report))},
         {"ended", result.ended},
         {"interrupted", result.interrupted},

@@ -1,7 +1,8 @@
 /* A connection: its handle, its greeting, and the pairs of request and reply.
  *
- * Any thread may ask; one request at a time is under way, the others wait up to their own deadlines. A reply
- * that nobody waits for any more (its asker ran out of time) is dropped here. */
+ * Any thread may ask; one request at a time is under way, the others wait up to their own deadlines. The
+ * answer to an OPEN goes to its opening, whoever receives it. A reply that nobody waits for any more (its
+ * asker ran out of time) is dropped here. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "stream.h"
 
 sl_status sl_client_new(int fd, const char* where, sl_client** client) {
     sl_client* made = calloc(1, sizeof *made);
@@ -21,6 +22,7 @@ sl_status sl_client_new(int fd, const char* where, sl_client** client) {
     made->pid = getpid();
     made->socket = fd;
     made->refs = 1;
+    made->connection = 1;
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -40,7 +42,13 @@ sl_client* sl_client_hold(sl_client* client) {
 void sl_client_drop(sl_client* client) {
     /* acq_rel: whoever frees has seen every use of the others. */
     if (__atomic_fetch_sub(&client->refs, 1, __ATOMIC_ACQ_REL) != 1) return;
+    sl_revival_end(&client->revival);
     close(client->socket);
+    while (client->versions != NULL) {
+        sl_version_text* next = client->versions->next;
+        free(client->versions);
+        client->versions = next;
+    }
     pthread_cond_destroy(&client->idle);
     pthread_mutex_destroy(&client->lock);
     free(client);
@@ -61,12 +69,17 @@ static bool become_busy(sl_client* client, sl_time deadline) {
     return mine;
 }
 
-sl_status sl_client_begin(sl_client* client, sl_time deadline) {
-    if (become_busy(client, deadline)) {
-        ++client->request;
-        return SL_OK;
+sl_status sl_client_begin(sl_client* client, uint32_t connection, sl_time deadline) {
+    if (!become_busy(client, deadline)) {
+        return sl_fail(SL_TIMEOUT, 0, "another request to %s is still under way", client->where);
     }
-    return sl_fail(SL_TIMEOUT, 0, "another request to %s is still under way", client->where);
+    if (connection != 0 && connection != sl_connection(client)) {
+        sl_client_end(client);
+        return sl_fail(SL_E_DISCONNECTED, 0,
+                       "the process that %s was has gone, and what it knew of the stream", client->where);
+    }
+    ++client->request;
+    return SL_OK;
 }
 
 sl_status sl_client_send(sl_client* client, sl_message* head, size_t bytes, const void* body,
@@ -84,12 +97,12 @@ sl_status sl_client_send(sl_client* client, sl_message* head, size_t bytes, cons
 void sl_client_end(sl_client* client) {
     pthread_mutex_lock(&client->lock);
     client->busy = false;
-    pthread_cond_signal(&client->idle);
+    pthread_cond_broadcast(&client->idle);
     pthread_mutex_unlock(&client->lock);
 }
 
-/* A stream that was opened after its asker had gone must not hold memory in the daemon. */
-static void close_late_stream(sl_client* client, uint64_t stream_id) {
+/* A stream that nobody has asked for any more must not hold memory in the daemon. */
+void sl_client_abandon(sl_client* client, uint64_t stream_id) {
     sl_msg_stream message = {.head = {.length = sizeof message,
                                       .major = SL_SHM_MAJOR,
                                       .minor = SL_SHM_MINOR,
@@ -110,25 +123,31 @@ sl_status sl_client_fail_as_told(const sl_client* client, const sl_msg_error* er
     return sl_fail_stream(&page);
 }
 
+void sl_client_sort(sl_client* client, sl_reply* reply) {
+    if (sl_opening_take(client, reply)) return;
+    if (reply->body.head.type == SL_MSG_OPEN_REPLY) sl_client_abandon(client, reply->body.open.stream_id);
+    if (reply->fd >= 0) close(reply->fd);
+}
+
 sl_status sl_client_receive(sl_client* client, sl_reply* reply, sl_time deadline) {
     for (;;) {
         sl_status status = sl_socket_receive(client->socket, reply, client->where, deadline);
         if (status != SL_OK) return status;
         const sl_message* head = &reply->body.head;
-        if (head->request == client->request) {
-            if (head->type != SL_MSG_ERROR) return SL_OK;
-            if (reply->fd >= 0) close(reply->fd);
-            return sl_client_fail_as_told(client, &reply->body.error);
+        if (head->request != client->request) {
+            sl_client_sort(client, reply);
+            continue;
         }
-        if (head->type == SL_MSG_OPEN_REPLY) close_late_stream(client, reply->body.open.stream_id);
+        if (head->type != SL_MSG_ERROR) return SL_OK;
         if (reply->fd >= 0) close(reply->fd);
+        return sl_client_fail_as_told(client, &reply->body.error);
     }
 }
 
-sl_status sl_client_call(sl_client* client, sl_message* head, size_t bytes, uint32_t wanted, sl_reply* reply,
-                         sl_time deadline) {
+sl_status sl_client_call(sl_client* client, uint32_t connection, sl_message* head, size_t bytes,
+                         uint32_t wanted, sl_reply* reply, sl_time deadline) {
     uint32_t type = head->type;
-    sl_status status = sl_client_begin(client, deadline);
+    sl_status status = sl_client_begin(client, connection, deadline);
     if (status != SL_OK) return status;
     status = sl_client_send(client, head, bytes, NULL, 0, -1, deadline);
     if (status == SL_OK) status = sl_client_receive(client, reply, deadline);
@@ -140,24 +159,45 @@ sl_status sl_client_call(sl_client* client, sl_message* head, size_t bytes, uint
                    reply->body.head.type);
 }
 
-sl_status sl_client_hello(sl_client* client, const char* program, uint32_t role, sl_time deadline) {
+sl_status sl_client_say_hello(sl_client* client, const char* program, uint32_t role, sl_time deadline) {
     sl_msg_hello hello = {.head = {.type = SL_MSG_HELLO}, .role = role};
     if (program == NULL) program = program_invocation_short_name;
     snprintf(hello.program, sizeof hello.program, "%s", program);
+    sl_status status = sl_client_begin(client, 0, deadline);
+    if (status != SL_OK) return status;
+    status = sl_client_send(client, &hello.head, sizeof hello, NULL, 0, -1, deadline);
+    sl_client_end(client);
+    return status;
+}
+
+/* Nobody else has the handle yet. */
+sl_status sl_client_hear_hello(sl_client* client, sl_time deadline) {
     sl_reply reply;
-    sl_status status =
-        sl_client_call(client, &hello.head, sizeof hello, SL_MSG_HELLO_REPLY, &reply, deadline);
+    sl_status status = sl_client_receive(client, &reply, deadline);
     if (status != SL_OK) return status;
     if (reply.fd >= 0) close(reply.fd);
-    client->boot_id = reply.body.hello.boot_id;
-    memcpy(client->version, reply.body.hello.version, sizeof client->version - 1);
+    if (reply.body.head.type != SL_MSG_HELLO_REPLY) {
+        return sl_fail(SL_E_PROTOCOL, 0, "%s answered request type %u with type %u", client->where,
+                       (unsigned)SL_MSG_HELLO, reply.body.head.type);
+    }
+    sl_version_text* version = calloc(1, sizeof *version);
+    if (version == NULL) return sl_fail(SL_E_NO_MEMORY, ENOMEM, "no memory for a connection");
+    memcpy(version->text, reply.body.hello.version, sizeof version->text - 1);
+    version->next = client->versions;
+    client->versions = version;
     return SL_OK;
+}
+
+sl_status sl_client_hello(sl_client* client, const char* program, uint32_t role, sl_time deadline) {
+    sl_status status = sl_client_say_hello(client, program, role, deadline);
+    return status == SL_OK ? sl_client_hear_hello(client, deadline) : status;
 }
 
 sl_status sl_disconnect(sl_client* client) {
     if (client == NULL) return SL_OK;
     sl_status status = sl_check_owner(client->pid);
     if (status != SL_OK) return status;
+    __atomic_store_n(&client->left, true, __ATOMIC_SEQ_CST); /* before the shutdown: nobody connects anew */
     /* Not close: streams may be looking at the descriptor; they see the end of the connection. */
     shutdown(client->socket, SHUT_RDWR);
     sl_client_drop(client);
@@ -167,6 +207,6 @@ sl_status sl_disconnect(sl_client* client) {
 sl_status sl_daemon_version(const sl_client* client, const char** version) {
     if (client == NULL || version == NULL) return sl_fail(SL_E_INVALID_ARGUMENT, 0, "a null argument");
     sl_status status = sl_check_owner(client->pid);
-    if (status == SL_OK) *version = client->version;
+    if (status == SL_OK) *version = __atomic_load_n(&client->versions, __ATOMIC_ACQUIRE)->text;
     return status;
 }

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "stream.h"
 
 enum { SL_DOCUMENT_TIMEOUT_MS = 30000 };
 #define SL_DOCUMENT_MAX (UINT64_C(1) << 30)
@@ -32,11 +32,11 @@ static sl_status copy_text(int fd, uint64_t bytes, char** text) {
     return SL_OK;
 }
 
-sl_status sl_client_document(sl_client* client, sl_message* head, size_t bytes, char** text,
-                             uint64_t* length) {
+sl_status sl_client_document(sl_client* client, uint32_t connection, sl_message* head, size_t bytes,
+                             char** text, uint64_t* length) {
     sl_reply reply;
-    sl_status status =
-        sl_client_call(client, head, bytes, SL_MSG_DOCUMENT, &reply, sl_deadline(SL_DOCUMENT_TIMEOUT_MS));
+    sl_status status = sl_client_call(client, connection, head, bytes, SL_MSG_DOCUMENT, &reply,
+                                      sl_deadline(SL_DOCUMENT_TIMEOUT_MS));
     if (status != SL_OK) return status;
     if (reply.fd < 0)
         return sl_fail(SL_E_PROTOCOL, 0, "%s sent a document without descriptor", client->where);
@@ -58,7 +58,7 @@ sl_status sl_client_status(sl_client* client, char** json) {
     sl_status status = sl_check_owner(client->pid);
     if (status != SL_OK) return status;
     sl_message head = {.type = SL_MSG_STATUS};
-    return sl_client_document(client, &head, sizeof head, json, NULL);
+    return sl_client_document(client, 0, &head, sizeof head, json, NULL);
 }
 
 sl_status sl_stream_report(sl_stream* stream, char** json) {
@@ -66,8 +66,12 @@ sl_status sl_stream_report(sl_stream* stream, char** json) {
     *json = NULL;
     sl_status status = sl_check_owner(stream->pid);
     if (status != SL_OK) return status;
-    sl_msg_stream message = {.head = {.type = SL_MSG_REPORT}, .stream_id = stream->stream_id};
-    return sl_client_document(stream->client, &message.head, sizeof message, json, NULL);
+    sl_msg_stream message = {.head = {.type = SL_MSG_REPORT}};
+    pthread_mutex_lock(&stream->lock);
+    message.stream_id = stream->stream_id;
+    uint32_t connection = stream->connection;
+    pthread_mutex_unlock(&stream->lock);
+    return sl_client_document(stream->client, connection, &message.head, sizeof message, json, NULL);
 }
 
 void sl_free(void* memory) {

@@ -48,6 +48,11 @@ sl_status sl_fail_stream(const sl_shm_stream_error* page) {
     return code;
 }
 
+sl_status sl_fail_again(const sl_error* error) {
+    last = *error;
+    return last.code;
+}
+
 sl_status sl_last_error(sl_error* error) {
     if (error == NULL || error->struct_size < 2 * sizeof(uint32_t)) return SL_E_INVALID_ARGUMENT;
     sl_give_result(error, &last, sizeof last);

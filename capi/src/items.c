@@ -1,14 +1,14 @@
 /* The order of a stream of items, on its way to the daemon: ITEMS with a memfd, right before OPEN.
  *
- * Called by stream.c, which holds the connection's turn, so that no other opening comes in between. The file
- * is sealed against every change: what the daemon has checked is what it uses. What the hints are worth the
- * daemon judges. Any thread. */
+ * Called by stream.c and by opening.c, which holds the connection's turn, so that no other opening comes in
+ * between. The file is sealed against every change: what the daemon has checked is what it uses, and what the
+ * next daemon gets if this one goes. What the hints are worth the daemon judges. Any thread. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "stream.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U /* Linux 6.3; older headers lack the name */
@@ -50,20 +50,23 @@ static int fill(int fd, const sl_items* items) {
     return fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) == 0 ? 0 : errno;
 }
 
-sl_status sl_items_send(sl_client* client, const sl_items* items, sl_time deadline) {
+sl_status sl_items_file(const sl_items* items, int* fd) {
     const char* name = "speedyloader-items";
-    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
-    if (fd < 0 && errno == EINVAL) fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0) return sl_fail(SL_E_NO_MEMORY, errno, "cannot make a file for an order of items");
-    int error = fill(fd, items);
+    int made = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+    if (made < 0 && errno == EINVAL) made = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (made < 0) return sl_fail(SL_E_NO_MEMORY, errno, "cannot make a file for an order of items");
+    int error = fill(made, items);
     if (error != 0) {
-        close(fd);
+        close(made);
         return sl_fail(SL_E_NO_MEMORY, error, "cannot write an order of %llu items",
                        (unsigned long long)items->count);
     }
+    *fd = made;
+    return SL_OK;
+}
+
+sl_status sl_items_send(sl_client* client, const sl_wanted* wanted, sl_time deadline) {
     sl_msg_items message = {
-        .head = {.type = SL_MSG_ITEMS}, .count = items->count, .has_hints = items->hints != NULL ? 1 : 0};
-    sl_status status = sl_client_send(client, &message.head, sizeof message, NULL, 0, fd, deadline);
-    close(fd);
-    return status;
+        .head = {.type = SL_MSG_ITEMS}, .count = wanted->items, .has_hints = wanted->hints ? 1 : 0};
+    return sl_client_send(client, &message.head, sizeof message, NULL, 0, wanted->items_fd, deadline);
 }

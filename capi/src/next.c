@@ -1,10 +1,11 @@
 /* Taking descriptors from the ring: sl_next and sl_next_sample.
  *
- * One thread a stream. A descriptor is copied out of shared memory once, checked, and only then used; the
- * hand-over of a ready batch is a few loads and two stores, without system call, lock or allocation. */
+ * One thread a stream. Where the daemon has gone reopen.c finds the stream another one. A descriptor is
+ * copied out of shared memory once, checked, and only then used; the hand-over of a ready batch is a few
+ * loads and two stores, without system call, lock or allocation. */
 #include <string.h>
 
-#include "internal.h"
+#include "stream.h"
 
 static sl_status stop(sl_stream* stream, sl_status status) {
     stream->finished = status;
@@ -30,6 +31,7 @@ static sl_status lease(sl_stream* stream, const sl_shm_descriptor* descriptor, s
     sl_mapping_hold(map);
     __atomic_store_n(&leased->state, SL_BATCH_LEASED, __ATOMIC_RELEASE);
     sl_position_advance(stream);
+    stream->fruitless = 0;
     *batch = leased;
     return SL_OK;
 }
@@ -56,6 +58,7 @@ static sl_status take(sl_stream* stream, sl_batch** batch) {
     sl_mapping_ring(map);
     switch (descriptor.kind) {
         case SL_DESCRIPTOR_END_OF_EPOCH:
+            stream->owes_end = false;
             return SL_END_OF_EPOCH;
         case SL_DESCRIPTOR_END:
             return stop(stream, SL_END);
@@ -68,10 +71,32 @@ static sl_status take(sl_stream* stream, sl_batch** batch) {
 
 static sl_status repeat(const sl_stream* stream) {
     if (stream->finished == SL_END) return SL_END;
+    if (stream->why.code != SL_OK) return sl_fail_again(&stream->why);
     if (stream->finished == SL_E_PROTOCOL) {
         return sl_fail(SL_E_PROTOCOL, 0, "the stream has stopped because the daemon broke the protocol");
     }
     return stream_error(stream);
+}
+
+/* The daemon has gone. What it was about to say of the batches that were taken is known here too. */
+static sl_status go_on(sl_stream* stream, sl_time deadline) {
+    if (stream->owes_end) {
+        stream->owes_end = false;
+        return SL_END_OF_EPOCH;
+    }
+    if (stream->epoch >= stream->map->header.epochs) return stop(stream, SL_END);
+    return sl_stream_go_on(stream, deadline);
+}
+
+/* SL_OK: a descriptor is there. */
+static sl_status await_descriptor(sl_stream* stream, sl_time deadline) {
+    for (;;) {
+        sl_status status = sl_stream_await(stream, deadline);
+        bool lost = status == SL_E_DISCONNECTED && stream->wanted.spec != NULL;
+        if (!lost || sl_client_has_left(stream->client)) return status;
+        status = go_on(stream, deadline);
+        if (status != SL_OK) return status;
+    }
 }
 
 static sl_status next(sl_stream* stream, sl_level level, int64_t timeout_ms, sl_batch** batch) {
@@ -86,9 +111,8 @@ static sl_status next(sl_stream* stream, sl_level level, int64_t timeout_ms, sl_
     }
     if (stream->finished != SL_OK) return repeat(stream);
     /* PUBLISH: every byte of the batches below the count is visible after this. */
-    uint32_t published = sl_shm_load_acquire_u32(&sl_live(stream->map)->published);
-    if (published == stream->consumed) {
-        status = sl_stream_await(stream, timeout_ms == 0 ? 0 : sl_deadline(timeout_ms));
+    if (sl_shm_load_acquire_u32(&sl_live(stream->map)->published) == stream->consumed) {
+        status = await_descriptor(stream, timeout_ms == 0 ? 0 : sl_deadline(timeout_ms));
         if (status != SL_OK) return status;
     }
     return take(stream, batch);

@@ -7,19 +7,20 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "internal.h"
+#include "stream.h"
 
 enum { SL_STATE_FORMAT = 1 };
 
 void sl_position_begin(sl_stream* stream) {
-    stream->epoch = stream->map->header.first_epoch;
-    stream->batch = stream->map->header.first_batch;
+    stream->epoch = stream->first_epoch = stream->map->header.first_epoch;
+    stream->batch = stream->first_batch = stream->map->header.first_batch;
 }
 
 void sl_position_advance(sl_stream* stream) {
     if (++stream->batch < stream->map->header.batches_per_epoch) return;
     stream->batch = 0;
     stream->epoch++;
+    stream->owes_end = true;
 }
 
 static const char* last_name(uint32_t last) {

@@ -20,25 +20,20 @@
 
 enum { SL_BACKLOG = 128, SL_RETRY_MS = 2, SL_ATTEMPTS = 2000, SL_SUFFIX_MAX = 40, SL_FIRST_FREE_FD = 10 };
 
-typedef struct sl_place {
-    char name[108]; /* abstract: begins with a zero byte */
-    size_t bytes;
-    char where[192];
-} sl_place;
-
 static unsigned long long inode(const char* path) {
     struct stat info;
     return stat(path, &info) == 0 ? (unsigned long long)info.st_ino : 0;
 }
 
-static sl_status make_place(sl_place* made) {
+sl_status sl_private_place(sl_place* made) {
     const char* suffix = secure_getenv("SPEEDYLOADER_PRIVATE_NAME");
     if (suffix == NULL) suffix = "";
     if (strlen(suffix) > SL_SUFFIX_MAX) {
         return sl_fail(SL_E_INVALID_ARGUMENT, 0, "SPEEDYLOADER_PRIVATE_NAME has more than %d characters",
                        SL_SUFFIX_MAX);
     }
-    made->name[0] = '\0';
+    memset(made, 0, sizeof *made);
+    made->is_private = true;
     int length = snprintf(made->name + 1, sizeof made->name - 1, "speedyloader-%u-%llu-%llu%s%s",
                           (unsigned)geteuid(), inode("/proc/self/ns/mnt"), inode("/proc/self/ns/pid"),
                           suffix[0] == '\0' ? "" : "-", suffix);
@@ -97,13 +92,8 @@ static sl_status start(const sl_place* place, pid_t* child) {
 
 static sl_status greet(int fd, const sl_place* place, const char* program, uint32_t role, sl_time deadline,
                        sl_client** client) {
-    sl_status status = check_peer(fd, place);
-    if (status != SL_OK) {
-        close(fd);
-        return status;
-    }
     sl_client* made = NULL;
-    status = sl_client_new(fd, place->where, &made);
+    sl_status status = sl_client_new(fd, place->where, &made);
     if (status != SL_OK) return status;
     status = sl_client_hello(made, program, role, deadline);
     if (status != SL_OK) {
@@ -133,38 +123,47 @@ static sl_status nobody(const sl_place* place, int error) {
 
 /* The first process of a spawned daemon only forks and leaves; it is reaped here, so that the host program
  * never meets a child it did not start. */
-static sl_status finish_start(pid_t child, sl_status status) {
+sl_status sl_start_ended(pid_t child, sl_status status) {
     int exit_status = sl_spawn_reap(child, status != SL_OK);
     return status == SL_E_DISCONNECTED ? died_at_start(exit_status) : status;
 }
 
-sl_status sl_private_connect(uint32_t flags, const char* program, uint32_t role, sl_time deadline,
-                             sl_client** client) {
-    sl_place place;
-    sl_status status = make_place(&place);
-    pid_t child = 0;
-    for (int attempt = 0; status == SL_OK && attempt < SL_ATTEMPTS; attempt++) {
-        int fd = -1;
-        int error = sl_socket_connect(place.name, place.bytes, deadline, &fd);
+sl_status sl_private_dial(const sl_place* place, uint32_t flags, sl_time deadline, int* fd, pid_t* child) {
+    for (;;) {
+        int error = sl_socket_connect(place->name, place->bytes, deadline, fd);
         if (error == 0) {
-            status = greet(fd, &place, program, role, deadline, client);
-            if (child > 0) return finish_start(child, status);
-            if (status != SL_E_DISCONNECTED) return status;
-            status = SL_OK; /* it was just leaving, after its last client: the name is free again */
-        } else if (error != -ECONNREFUSED) {
-            status = sl_fail(error == -ETIMEDOUT ? SL_TIMEOUT : SL_E_NO_DAEMON, -error, "cannot reach @%s",
-                             place.name + 1);
-        } else if ((flags & SL_CONNECT_NO_SPAWN) != 0) {
-            return nobody(&place, -error);
-        } else if (child > 0) {
-            status = SL_E_DISCONNECTED; /* our daemon has closed its socket already */
-        } else {
-            status = start(&place, &child);
-            if (status != SL_OK || child > 0) continue;
+            sl_status status = check_peer(*fd, place);
+            if (status != SL_OK) close(*fd);
+            return status;
         }
-        if (status == SL_OK && sl_now() >= deadline) return nobody(&place, 0);
-        if (status == SL_OK) poll(NULL, 0, SL_RETRY_MS); /* another process is between bind and listen */
+        if (error != -ECONNREFUSED) {
+            return sl_fail(error == -ETIMEDOUT ? SL_TIMEOUT : SL_E_NO_DAEMON, -error, "cannot reach @%s",
+                           place->name + 1);
+        }
+        if ((flags & SL_CONNECT_NO_SPAWN) != 0) return nobody(place, -error);
+        if (*child > 0) return SL_E_DISCONNECTED; /* our daemon has closed its socket already */
+        sl_status status = start(place, child);
+        if (status != SL_OK) return status;
+        if (*child == 0) return SL_NOT_READY; /* another process is between bind and listen */
     }
-    if (child > 0) return finish_start(child, status);
-    return status != SL_OK ? status : nobody(&place, 0);
+}
+
+sl_status sl_private_connect(const sl_place* place, uint32_t flags, const char* program, uint32_t role,
+                             sl_time deadline, sl_client** client) {
+    sl_status status = SL_NOT_READY;
+    pid_t child = 0;
+    for (int attempt = 0; status == SL_NOT_READY && attempt < SL_ATTEMPTS; attempt++) {
+        int fd = -1;
+        status = sl_private_dial(place, flags, deadline, &fd, &child);
+        if (status == SL_OK) {
+            status = greet(fd, place, program, role, deadline, client);
+            if (status != SL_E_DISCONNECTED || child > 0) break;
+            status = SL_NOT_READY; /* it was just leaving, after its last client: the name is free again */
+        }
+        if (status != SL_NOT_READY) break;
+        if (sl_now() >= deadline) break;
+        poll(NULL, 0, SL_RETRY_MS);
+    }
+    if (child > 0) return sl_start_ended(child, status);
+    return status == SL_NOT_READY ? nobody(place, 0) : status;
 }

@@ -1,6 +1,8 @@
-/* Counters of a stream: what the daemon counts in the live page, and what this client measured itself. Any
- * thread; relaxed loads, because counters order nothing. */
-#include "internal.h"
+/* Counters of a stream: what its daemons counted in their live pages, and what this client measured itself.
+ * Any thread; relaxed loads, because counters order nothing. The stream's lock is held, for it may be
+ * changing daemons. What a daemon had begun and did not deliver is in the sums as well: that work was done.
+ */
+#include "stream.h"
 
 static uint64_t count(const uint64_t* word) {
     return sl_shm_load_relaxed_u64(word);
@@ -24,34 +26,42 @@ static uint32_t ready_batches(const sl_stream* stream) {
     return batches;
 }
 
+void sl_stats_add(sl_stats* sum, const sl_mapping* map) {
+    const sl_shm_stats* from = &sl_live(map)->stats;
+    sum->batches += count(&from->batches);
+    sum->samples += count(&from->samples);
+    sum->failed += count(&from->failed);
+    sum->substituted += count(&from->substituted);
+    sum->warnings += count(&from->warnings);
+    sum->retried += count(&from->retried);
+    sum->bytes_read += count(&from->bytes_read);
+    sum->decode_ns += count(&from->decode_ns);
+    sum->class_errors += count(&from->class_errors);
+    sum->predicted += count(&from->predicted);
+    sum->absolute_error_ppm += count(&from->absolute_error_ppm);
+    sum->predicted_ns += count(&from->predicted_ns);
+    sum->actual_ns += count(&from->actual_ns);
+    sum->ring_full_ns += count(&from->ring_full_ns);
+    for (int lane = 0; lane < SL_LANES; lane++) {
+        sum->lane_samples[lane] += count(&from->lane_samples[lane]);
+        sum->lane_decode_ns[lane] += count(&from->lane_decode_ns[lane]);
+    }
+}
+
 sl_status sl_stream_stats(const sl_stream* stream, sl_stats* stats) {
     if (stream == NULL) return sl_fail(SL_E_INVALID_ARGUMENT, 0, "the stream is null");
     sl_status status = sl_check_owner(stream->pid);
     if (status == SL_OK) status = sl_check_result(stats, "sl_stats");
     if (status != SL_OK) return status;
-    const sl_shm_batch_live* live = sl_live(stream->map);
-    const sl_shm_stats* from = &live->stats;
-    sl_stats ours = {.ready = ready_batches(stream),
-                     .batches = count(&from->batches),
-                     .samples = count(&from->samples),
-                     .failed = count(&from->failed),
-                     .substituted = count(&from->substituted),
-                     .warnings = count(&from->warnings),
-                     .retried = count(&from->retried),
-                     .bytes_read = count(&from->bytes_read),
-                     .decode_ns = count(&from->decode_ns),
-                     .class_errors = count(&from->class_errors),
-                     .predicted = count(&from->predicted),
-                     .absolute_error_ppm = count(&from->absolute_error_ppm),
-                     .predicted_ns = count(&from->predicted_ns),
-                     .actual_ns = count(&from->actual_ns),
-                     .ring_full_ns = count(&from->ring_full_ns),
-                     .wait_ns = count(&stream->wait_ns),
-                     .waits = count(&stream->waits)};
-    for (int lane = 0; lane < SL_LANES; lane++) {
-        ours.lane_samples[lane] = count(&from->lane_samples[lane]);
-        ours.lane_decode_ns[lane] = count(&from->lane_decode_ns[lane]);
-    }
+    pthread_mutex_t* lock = &((sl_stream*)stream)->lock; /* const is what the caller sees of the stream */
+    pthread_mutex_lock(lock);
+    sl_stats ours = stream->before;
+    sl_stats_add(&ours, stream->map);
+    ours.ready = ready_batches(stream);
+    pthread_mutex_unlock(lock);
+    ours.wait_ns = count(&stream->wait_ns);
+    ours.waits = count(&stream->waits);
+    ours.lost = count(&stream->lost);
     sl_give_result(stats, &ours, sizeof ours);
     return SL_OK;
 }

@@ -1,57 +1,19 @@
 /* Opening and closing a stream, and what is known of it without taking a batch.
  *
- * OPEN is answered by four segments with one descriptor each and then OPEN_REPLY (shm/messages.h). Whatever
- * is wrong with them, the stream is closed again in the daemon, so that a failed opening holds no memory
- * there. */
+ * What is asked for is checked here; opening.c has the conversation. Threads and failures as the public
+ * header says. */
+#include "stream.h"
+
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "internal.h"
-
-enum { SL_OPEN_TIMEOUT_MS = 600000, SL_CLOSE_TIMEOUT_MS = 1000, SL_PARTS = 4 };
-
-/* Descriptors of the parts, indexed by kind - 1: batches, returns, wake, event. */
-typedef struct parts {
-    int fd[SL_PARTS];
-} parts;
-
-static void close_parts(parts* all) {
-    for (int i = 0; i < SL_PARTS; i++) {
-        if (all->fd[i] >= 0) close(all->fd[i]);
-    }
-}
-
-static sl_status keep_part(sl_client* client, const sl_reply* reply, parts* all) {
-    uint32_t kind = reply->body.segment.kind;
-    if (reply->fd < 0)
-        return sl_fail(SL_E_PROTOCOL, 0, "%s sent a segment without descriptor", client->where);
-    if (kind < SL_SEGMENT_BATCHES || kind > SL_SEGMENT_EVENT || all->fd[kind - 1] >= 0) {
-        close(reply->fd);
-        return sl_fail(SL_E_PROTOCOL, 0, "%s sent an unexpected segment of kind %u", client->where, kind);
-    }
-    all->fd[kind - 1] = reply->fd;
-    return SL_OK;
-}
+enum { SL_OPEN_TIMEOUT_MS = 600000, SL_CLOSE_TIMEOUT_MS = 1000 };
 
 /* One more than the most that is allowed, if there are more. */
 static uint32_t state_bytes(const sl_open_options* options) {
     return options->state == NULL ? 0 : (uint32_t)strnlen(options->state, SL_OPEN_STATE_MAX + 1);
-}
-
-/* Spec and state are one body for the socket. */
-static sl_status send_open(sl_client* client, sl_msg_open* message, const char* spec, const char* state,
-                           sl_time deadline) {
-    size_t bytes = (size_t)message->spec_bytes + message->state_bytes;
-    char* body = malloc(bytes);
-    if (body == NULL) return sl_fail(SL_E_NO_MEMORY, ENOMEM, "no memory for a spec of %zu bytes", bytes);
-    memcpy(body, spec, message->spec_bytes);
-    if (message->state_bytes > 0) memcpy(body + message->spec_bytes, state, message->state_bytes);
-    sl_status status = sl_client_send(client, &message->head, sizeof *message, body, bytes, -1, deadline);
-    free(body);
-    return status;
 }
 
 static uint32_t open_flags(const sl_open_options* options) {
@@ -60,95 +22,36 @@ static uint32_t open_flags(const sl_open_options* options) {
     return flags;
 }
 
-/* The answer to OPEN; *stream_id is 0 unless the daemon has made a stream. */
-static sl_status take_answer(sl_client* client, parts* all, uint64_t* stream_id, sl_time deadline) {
-    sl_status first_fault = SL_OK;
-    for (;;) {
-        sl_reply reply;
-        sl_status status = sl_client_receive(client, &reply, deadline);
-        if (status != SL_OK) return status;
-        if (reply.body.head.type == SL_MSG_SEGMENT) {
-            status = keep_part(client, &reply, all);
-            if (first_fault == SL_OK) first_fault = status;
-            continue;
-        }
-        if (reply.fd >= 0) close(reply.fd);
-        if (reply.body.head.type != SL_MSG_OPEN_REPLY) {
-            return sl_fail(SL_E_PROTOCOL, 0, "%s answered an opening with type %u", client->where,
-                           reply.body.head.type);
-        }
-        *stream_id = reply.body.open.stream_id;
-        return first_fault;
-    }
-}
-
-/* Sends OPEN, after the order of a stream of items, and collects the answer. */
-static sl_status ask(sl_client* client, const char* spec, size_t bytes, const sl_open_options* options,
-                     parts* all, uint64_t* stream_id) {
-    sl_time deadline = sl_deadline(options->timeout_ms == 0 ? SL_OPEN_TIMEOUT_MS : options->timeout_ms);
-    sl_msg_open message = {.head = {.type = SL_MSG_OPEN},
-                           .slots = options->slots,
-                           .flags = open_flags(options),
-                           .spec_bytes = (uint32_t)bytes,
-                           .state_bytes = state_bytes(options)};
-    sl_status status = sl_client_begin(client, deadline);
-    if (status != SL_OK) return status;
-    if (options->items != NULL) status = sl_items_send(client, options->items, deadline);
-    if (status == SL_OK) status = send_open(client, &message, spec, options->state, deadline);
-    if (status == SL_OK) status = take_answer(client, all, stream_id, deadline);
-    sl_client_end(client);
-    return status;
-}
-
-static void tell_closed(sl_client* client, uint64_t stream_id) {
+static void tell_closed(sl_client* client, uint32_t connection, uint64_t stream_id) {
     sl_msg_stream message = {.head = {.type = SL_MSG_CLOSE}, .stream_id = stream_id};
     sl_reply reply;
-    sl_status status = sl_client_call(client, &message.head, sizeof message, SL_MSG_CLOSE_REPLY, &reply,
-                                      sl_deadline(SL_CLOSE_TIMEOUT_MS));
+    sl_status status = sl_client_call(client, connection, &message.head, sizeof message, SL_MSG_CLOSE_REPLY,
+                                      &reply, sl_deadline(SL_CLOSE_TIMEOUT_MS));
     if (status == SL_OK && reply.fd >= 0) close(reply.fd);
 }
 
-static sl_status set_nonblocking(int fd) {
-    int flags = fcntl(fd, F_GETFL);
-    if (flags >= 0 && ((flags & O_NONBLOCK) != 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0))
-        return SL_OK;
-    return sl_fail(SL_E_IO, errno, "cannot prepare an event descriptor");
-}
-
-/* Turns the parts into a stream and takes them over: none is left open afterwards that the stream does not
- * use. */
-static sl_status attach(sl_client* client, parts* all, sl_level level, sl_stream** stream) {
-    for (int i = 0; i < SL_PARTS; i++) {
-        if (all->fd[i] < 0) return sl_fail(SL_E_PROTOCOL, 0, "%s left out a segment", client->where);
-    }
-    int* batches = &all->fd[SL_SEGMENT_BATCHES - 1];
-    int* wake = &all->fd[SL_SEGMENT_WAKE - 1];
-    int* event = &all->fd[SL_SEGMENT_EVENT - 1];
-    sl_status status = set_nonblocking(*wake);
-    if (status != SL_OK) return status;
+/* Of an opening that was answered. */
+static sl_status make_stream(sl_client* client, sl_opening* opening, const sl_wanted* wanted,
+                             sl_stream** stream) {
     sl_stream* made = calloc(1, sizeof *made);
     if (made == NULL) return sl_fail(SL_E_NO_MEMORY, ENOMEM, "no memory for a stream");
-    status = sl_mapping_new(*batches, all->fd[SL_SEGMENT_RETURNS - 1], *wake, &made->map);
-    if (status == SL_OK) {
-        *batches = -1;
-        *wake = -1;
-    }
-    if (status == SL_OK && level == SL_LEVEL_SAMPLE && made->map->header.batch_size != 1) {
-        sl_mapping_drop(made->map);
-        status = sl_fail(SL_E_PROTOCOL, 0, "%s opened a sample stream with batches", client->where);
-    }
+    made->wanted.items_fd = -1;
+    made->loop = (sl_loop){-1, -1, -1, -1};
+    sl_status status = client->patience == 0 ? SL_OK : sl_wanted_keep(wanted, &made->wanted);
+    if (status == SL_OK)
+        status = sl_opening_map(client, opening, wanted->level, &made->map, &made->loop.event_fd);
     if (status != SL_OK) {
+        sl_wanted_drop(&made->wanted);
         free(made);
         return status;
     }
     made->pid = client->pid;
     made->client = sl_client_hold(client);
     made->stream_id = made->map->header.stream_id;
-    made->level = level;
+    made->connection = opening->connection;
+    made->level = wanted->level;
+    pthread_mutex_init(&made->lock, NULL);
     sl_position_begin(made);
-    made->event_fd = *event;
-    made->loop_fd = -1;
-    *event = -1;
     *stream = made;
     return SL_OK;
 }
@@ -182,27 +85,46 @@ static sl_status check_open(const sl_client* client, const char* spec, size_t by
     return SL_OK;
 }
 
+/* On behalf of sl_open: asks, waits for the answer, and makes a stream of it. */
+static sl_status open_wanted(sl_client* client, const sl_wanted* wanted, const char* state,
+                             sl_stream** stream) {
+    sl_time deadline = sl_deadline(wanted->timeout_ms == 0 ? SL_OPEN_TIMEOUT_MS : wanted->timeout_ms);
+    sl_opening opening;
+    sl_status status = client->patience == 0 ? SL_OK : sl_client_revive(client, deadline);
+    if (status == SL_OK) status = sl_opening_send(client, &opening, wanted, state, deadline);
+    if (status != SL_OK) return status;
+    status = sl_opening_await(client, &opening, deadline);
+    if (status == SL_OK) status = make_stream(client, &opening, wanted, stream);
+    uint64_t made = opening.stream_id;
+    sl_opening_end(client, &opening);
+    if (status == SL_OK || status == SL_TIMEOUT || made == 0) return status;
+    sl_error why = {.struct_size = sizeof why};
+    (void)sl_last_error(&why);
+    tell_closed(client, opening.connection, made);
+    return sl_fail_again(&why);
+}
+
 sl_status sl_open(sl_client* client, const char* spec, size_t bytes, const sl_open_options* options,
                   sl_stream** stream) {
     sl_open_options checked;
     sl_items items;
     sl_status status = check_open(client, spec, bytes, options, &checked, stream);
-    if (status == SL_OK && checked.items != NULL) {
-        status = sl_items_check(checked.items, &items);
-        checked.items = &items;
-    }
+    if (status == SL_OK && checked.items != NULL) status = sl_items_check(checked.items, &items);
     if (status != SL_OK) return status;
-    parts all = {{-1, -1, -1, -1}};
-    uint64_t stream_id = 0;
-    status = ask(client, spec, bytes, &checked, &all, &stream_id);
-    if (status == SL_OK) status = attach(client, &all, checked.level, stream);
-    close_parts(&all);
-    if (status != SL_OK && stream_id != 0) {
-        sl_error why = {.struct_size = sizeof why};
-        (void)sl_last_error(&why);
-        tell_closed(client, stream_id);
-        return sl_fail(status, 0, "%s", why.message);
+    sl_wanted wanted = {.spec = (char*)spec,
+                        .spec_bytes = (uint32_t)bytes,
+                        .slots = checked.slots,
+                        .flags = open_flags(&checked),
+                        .level = checked.level,
+                        .timeout_ms = checked.timeout_ms,
+                        .items_fd = -1};
+    if (checked.items != NULL) {
+        wanted.items = items.count;
+        wanted.hints = items.hints != NULL;
+        status = sl_items_file(&items, &wanted.items_fd);
     }
+    if (status == SL_OK) status = open_wanted(client, &wanted, checked.state, stream);
+    if (wanted.items_fd >= 0) close(wanted.items_fd);
     return status;
 }
 
@@ -210,10 +132,12 @@ sl_status sl_close(sl_stream* stream) {
     if (stream == NULL) return SL_OK;
     sl_status status = sl_check_owner(stream->pid);
     if (status != SL_OK) return status;
-    tell_closed(stream->client, stream->stream_id);
-    if (stream->loop_fd >= 0) close(stream->loop_fd);
-    close(stream->event_fd);
+    sl_opening_end(stream->client, &stream->opening);
+    tell_closed(stream->client, stream->connection, stream->stream_id);
+    sl_loop_close(&stream->loop);
+    sl_wanted_drop(&stream->wanted);
     sl_mapping_drop(stream->map);
+    pthread_mutex_destroy(&stream->lock);
     sl_client_drop(stream->client);
     free(stream);
     return SL_OK;
@@ -224,15 +148,18 @@ sl_status sl_stream_get_info(const sl_stream* stream, sl_stream_info* info) {
     sl_status status = sl_check_owner(stream->pid);
     if (status == SL_OK) status = sl_check_result(info, "sl_stream_info");
     if (status != SL_OK) return status;
+    pthread_mutex_t* lock = &((sl_stream*)stream)->lock; /* the handle is not const, its description is */
+    pthread_mutex_lock(lock);
     const sl_shm_batch_header* header = &stream->map->header;
     sl_stream_info ours = {.batch_size = header->batch_size,
                            .batches_per_epoch = header->batches_per_epoch,
                            .samples = header->samples,
                            .epochs = header->epochs,
-                           .first_epoch = header->first_epoch,
+                           .first_epoch = stream->first_epoch,
                            .slots = header->slot_count,
                            .level = stream->level,
-                           .first_batch = header->first_batch};
+                           .first_batch = stream->first_batch};
+    pthread_mutex_unlock(lock);
     sl_give_result(info, &ours, sizeof ours);
     return SL_OK;
 }

@@ -67,7 +67,7 @@ sl_status sl_client_trace(sl_client* client, sl_trace* trace) {
     char* document = NULL;
     uint64_t bytes = 0;
     sl_trace ours = {0};
-    status = sl_client_document(client, &head, sizeof head, &document, &bytes);
+    status = sl_client_document(client, 0, &head, sizeof head, &document, &bytes);
     if (status == SL_OK) status = take_events(client, document, bytes, &ours);
     free(document);
     sl_give_result(trace, &ours, sizeof ours);

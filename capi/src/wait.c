@@ -1,19 +1,15 @@
-/* Waiting for the next descriptor: the client's half of PUBLISH and SLEEP (shm/layout.h), and the descriptor
- * for event loops.
+/* Waiting for the next descriptor: the client's half of PUBLISH and SLEEP (shm/layout.h).
  *
  * One thread a stream. A wait ends by a publication, by the deadline, or because the daemon has gone: the
- * socket is looked at between slices of a quarter of a second, since a dead daemon rings no futex. */
-#include <errno.h>
+ * socket is looked at between slices of a tenth of a second, since a dead daemon rings no futex. */
 #include <linux/futex.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "stream.h"
 
-enum { SL_SLICE_NS = 250000000 };
+enum { SL_SLICE_NS = 100000000 };
 
 void sl_futex_sleep(const uint32_t* word, uint32_t seen, sl_time ns) {
     struct timespec length = {ns / 1000000000, ns % 1000000000};
@@ -35,18 +31,18 @@ static sl_status look(const sl_stream* stream) {
 }
 
 static sl_status check_daemon(const sl_stream* stream) {
-    if (!sl_socket_lost(stream->client->socket)) return SL_OK;
+    const sl_client* client = stream->client;
+    /* Another stream's thread may have met its end, and have connected anew. */
+    if (stream->connection == sl_connection(client) && !sl_socket_lost(client->socket)) return SL_OK;
     /* It may have published in its last moment. */
     if (look(stream) == SL_OK) return SL_OK;
-    return sl_fail(SL_E_DISCONNECTED, 0, "the connection to %s has ended", stream->client->where);
+    return sl_fail(SL_E_DISCONNECTED, 0, "the connection to %s has ended", client->where);
 }
 
 /* Makes the event descriptor unreadable, then looks once more: a ring that was swallowed is not lost. */
 static sl_status give_up(const sl_stream* stream) {
-    if (stream->loop_fd < 0) return SL_TIMEOUT;
-    char rung;
-    while (recv(stream->event_fd, &rung, sizeof rung, MSG_DONTWAIT) > 0) {
-    }
+    if (stream->loop.fd < 0) return SL_TIMEOUT;
+    sl_loop_drain(stream);
     return look(stream);
 }
 
@@ -104,36 +100,4 @@ sl_status sl_stream_await(sl_stream* stream, sl_time deadline) {
     sl_shm_store_relaxed_u64(&stream->wait_ns, stream->wait_ns + waited);
     sl_shm_store_relaxed_u64(&stream->waits, stream->waits + 1);
     return status;
-}
-
-/* One descriptor for two events: the daemon rings, or the socket hangs up (which epoll always reports). */
-static int make_loop_fd(const sl_stream* stream) {
-    int made = epoll_create1(EPOLL_CLOEXEC);
-    if (made < 0) return -1;
-    struct epoll_event ring = {.events = EPOLLIN};
-    struct epoll_event hang_up = {.events = EPOLLRDHUP};
-    if (epoll_ctl(made, EPOLL_CTL_ADD, stream->event_fd, &ring) == 0 &&
-        epoll_ctl(made, EPOLL_CTL_ADD, stream->client->socket, &hang_up) == 0) {
-        return made;
-    }
-    int error = errno;
-    close(made);
-    errno = error;
-    return -1;
-}
-
-sl_status sl_stream_event_fd(sl_stream* stream, int* fd) {
-    if (stream == NULL || fd == NULL) return sl_fail(SL_E_INVALID_ARGUMENT, 0, "a null argument");
-    sl_status status = sl_check_owner(stream->pid);
-    if (status != SL_OK) return status;
-    if (stream->loop_fd < 0) {
-        stream->loop_fd = make_loop_fd(stream);
-        if (stream->loop_fd < 0) return sl_fail(SL_E_IO, errno, "cannot make an event descriptor");
-        /* For what was published before the daemon sees the wish, the descriptor is readable from the start
-         * (shm/layout.h): the caller looks after this store. */
-        sl_shm_store_seq_cst_u32(&stream->map->returns->wants_event, 1);
-        sl_shm_fence_seq_cst();
-    }
-    *fd = stream->loop_fd;
-    return SL_OK;
 }

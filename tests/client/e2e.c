@@ -36,12 +36,18 @@ static void assert_ok(sl_status status) {
     fail_msg("%s: %s", sl_status_name(status), error.message);
 }
 
-sl_client* e2e_connect(void) {
+sl_client* e2e_connect_with(int64_t reconnect_ms) {
     sl_client* client = NULL;
-    sl_connect_options options = {
-        .struct_size = sizeof options, .flags = SL_CONNECT_PRIVATE, .timeout_ms = 30000};
+    sl_connect_options options = {.struct_size = sizeof options,
+                                  .flags = SL_CONNECT_PRIVATE,
+                                  .timeout_ms = 30000,
+                                  .reconnect_ms = reconnect_ms};
     assert_ok(sl_connect(&options, &client));
     return client;
+}
+
+sl_client* e2e_connect(void) {
+    return e2e_connect_with(0);
 }
 
 sl_stream* e2e_open(sl_client* client, const char* spec, uint32_t slots, sl_level level) {
@@ -58,7 +64,11 @@ sl_batch* e2e_next(sl_stream* stream) {
 }
 
 void e2e_begin(e2e* made, unsigned batch, unsigned epochs, uint32_t slots) {
-    made->client = e2e_connect();
+    e2e_begin_with(made, 0, batch, epochs, slots);
+}
+
+void e2e_begin_with(e2e* made, int64_t reconnect_ms, unsigned batch, unsigned epochs, uint32_t slots) {
+    made->client = e2e_connect_with(reconnect_ms);
     made->stream = e2e_open(made->client, e2e_spec(batch, epochs), slots, SL_LEVEL_BATCH);
 }
 

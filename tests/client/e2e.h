@@ -20,11 +20,13 @@ int64_t e2e_now_ms(void);
 const char* e2e_spec(unsigned batch, unsigned epochs);
 
 sl_client* e2e_connect(void);
+sl_client* e2e_connect_with(int64_t reconnect_ms);
 sl_stream* e2e_open(sl_client* client, const char* spec, uint32_t slots, sl_level level);
 sl_batch* e2e_next(sl_stream* stream);
 
 /* Connects and opens. */
 void e2e_begin(e2e* made, unsigned batch, unsigned epochs, uint32_t slots);
+void e2e_begin_with(e2e* made, int64_t reconnect_ms, unsigned batch, unsigned epochs, uint32_t slots);
 void e2e_end(e2e* made);
 
 /* How many processes have this program's SPEEDYLOADER_PRIVATE_NAME in their environment, besides itself and
@@ -42,6 +44,8 @@ extern const struct CMUnitTest e2e_leases_tests[];
 extern const size_t e2e_leases_count;
 extern const struct CMUnitTest e2e_daemon_tests[];
 extern const size_t e2e_daemon_count;
+extern const struct CMUnitTest e2e_restart_tests[];
+extern const size_t e2e_restart_count;
 extern const struct CMUnitTest e2e_position_tests[];
 extern const size_t e2e_position_count;
 extern const struct CMUnitTest e2e_writes_tests[];

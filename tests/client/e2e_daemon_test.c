@@ -66,7 +66,7 @@ static void many_threads_that_connect_at_once_all_succeed(void** state) {
 static void a_killed_daemon_is_noticed_and_held_batches_survive_it(void** state) {
     (void)state;
     e2e now;
-    e2e_begin(&now, 4, 1, 2);
+    e2e_begin_with(&now, SL_NO_RECONNECT, 4, 1, 2);
     sl_batch* first = e2e_next(now.stream);
     sl_batch* second = e2e_next(now.stream);
     uint64_t sum = e2e_sum(first, "image");

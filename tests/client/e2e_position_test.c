@@ -163,7 +163,7 @@ static void a_state_is_not_told_to_a_forked_child(void** state) {
 static void a_state_is_known_after_the_daemon_has_gone(void** state) {
     (void)state;
     e2e now;
-    e2e_begin(&now, BATCH, EPOCHS, 2);
+    e2e_begin_with(&now, SL_NO_RECONNECT, BATCH, EPOCHS, 2);
     take(now.stream, 3);
     sl_batch* held[2] = {e2e_next(now.stream), e2e_next(now.stream)};
     assert_true(e2e_daemon_processes(SIGKILL) > 0);

@@ -209,5 +209,6 @@ int main(void) {
     failed += _cmocka_run_group_tests("drops", e2e_writes_drop_tests, e2e_writes_drop_count, NULL, NULL);
     failed += _cmocka_run_group_tests("positions", e2e_position_tests, e2e_position_count, NULL, NULL);
     failed += _cmocka_run_group_tests("daemon", e2e_daemon_tests, e2e_daemon_count, NULL, NULL);
+    failed += _cmocka_run_group_tests("restarts", e2e_restart_tests, e2e_restart_count, NULL, NULL);
     return failed;
 }

@@ -1,7 +1,9 @@
 /* A daemon whose memory is wrong, that is too new or says nothing: sl_connect and sl_open refuse it with a
  * status and close the stream in the daemon; none of it is a crash. */
+#include <errno.h>
 #include <speedyloader/speedyloader.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -223,6 +225,43 @@ static void a_missing_segment_is_named(void** state) {
     segment_free(&memory);
 }
 
+/* The next free number of a descriptor. */
+static rlim_t next_descriptor(void) {
+    int fd = dup(0);
+    assert_true(fd >= 0);
+    close(fd);
+    return (rlim_t)fd;
+}
+
+static void LDR_11_a_descriptor_that_is_cut_off_is_told_as_such_and_there_is_a_next_time(void** state) {
+    (void)state;
+    segment memory;
+    segment_make(&memory);
+    segment_seal(&memory);
+    peer one = {0};
+    sl_client* client = NULL;
+    sl_stream* stream = NULL;
+    peer_start(&one, &memory);
+    assert_int_equal(connect_to(&one, 0, &client), SL_OK);
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    struct rlimit full = {.rlim_cur = next_descriptor() + 1, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &full), 0); /* room for one of the four */
+    sl_status status = open_stream(client, &stream);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(status, SL_E_IO);
+    assert_says("MSG_CTRUNC");
+    sl_error error = {.struct_size = sizeof error};
+    sl_last_error(&error);
+    assert_int_equal(error.os_errno, EMFILE);
+    assert_int_equal(open_stream(client, &stream), SL_OK);
+    assert_int_equal(sl_close(stream), SL_OK);
+    sl_disconnect(client);
+    peer_stop(&one);
+    assert_int_equal(one.closes, 2); /* the first one holds no memory in the daemon either */
+    segment_free(&memory);
+}
+
 static void another_protocol_version_is_named(void** state) {
     (void)state;
     peer one = {.major = 9};
@@ -250,6 +289,7 @@ int main(void) {
         cmocka_unit_test(memory_that_could_be_cut_short_is_refused),
         cmocka_unit_test(a_file_shorter_than_its_header_is_refused),
         cmocka_unit_test(a_missing_segment_is_named),
+        cmocka_unit_test(LDR_11_a_descriptor_that_is_cut_off_is_told_as_such_and_there_is_a_next_time),
         cmocka_unit_test(another_protocol_version_is_named),
         cmocka_unit_test(a_daemon_that_says_nothing_is_a_time_out),
     };

@@ -9,8 +9,10 @@
 #include "peer.h"
 
 static sl_status connect_to(const peer* one, int64_t timeout_ms, sl_client** client) {
-    sl_connect_options options = {
-        .struct_size = sizeof options, .socket = one->path, .timeout_ms = timeout_ms};
+    sl_connect_options options = {.struct_size = sizeof options,
+                                  .socket = one->path,
+                                  .timeout_ms = timeout_ms,
+                                  .reconnect_ms = SL_NO_RECONNECT};
     return sl_connect(&options, client);
 }
 

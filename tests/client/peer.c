@@ -35,8 +35,14 @@ static sl_message head_of(const peer* one, uint32_t type, size_t bytes, uint32_t
     return (sl_message){.length = (uint32_t)bytes, .major = one->major, .type = type, .request = request};
 }
 
-static void answer_open(const peer* one, int socket, uint32_t request) {
-    const segment* memory = one->memory;
+static void answer_open(peer* one, int socket, uint32_t request) {
+    if (one->refuse != 0) {
+        sl_msg_error no = {.status = one->refuse, .message = "the peer says no"};
+        no.head = head_of(one, SL_MSG_ERROR, sizeof no, request);
+        send_with(socket, &no, sizeof no, -1);
+        return;
+    }
+    const segment* memory = one->opens > 1 && one->second != NULL ? one->second : one->memory;
     const int fds[] = {memory->batches_fd, memory->returns_fd, memory->wake_fd, memory->event_fd};
     for (uint32_t kind = SL_SEGMENT_BATCHES; kind <= SL_SEGMENT_EVENT; kind++) {
         if ((int)kind == one->leave_out) continue;
@@ -49,12 +55,22 @@ static void answer_open(const peer* one, int socket, uint32_t request) {
     send_with(socket, &reply, sizeof reply, -1);
 }
 
+static void note_open(peer* one, const sl_message* head) {
+    const sl_msg_open* open = (const sl_msg_open*)head;
+    one->opens++;
+    snprintf(one->state, sizeof one->state, "%.*s", (int)open->state_bytes,
+             (const char*)(open + 1) + open->spec_bytes);
+}
+
 static void answer(peer* one, int socket, const sl_message* head) {
+    if ((int)head->type == one->hangs_up_at) shutdown(socket, SHUT_RDWR);
     if (head->type == SL_MSG_HELLO) {
-        sl_msg_hello_reply reply = {.boot_id = 1, .version = "test"};
+        sl_msg_hello_reply reply = {.boot_id = 1};
+        snprintf(reply.version, sizeof reply.version, "%s", one->version == NULL ? "test" : one->version);
         reply.head = head_of(one, SL_MSG_HELLO_REPLY, sizeof reply, head->request);
         send_with(socket, &reply, sizeof reply, -1);
     } else if (head->type == SL_MSG_OPEN) {
+        note_open(one, head);
         answer_open(one, socket, head->request);
     } else if (head->type == SL_MSG_CLOSE) {
         one->closes++;
@@ -64,9 +80,7 @@ static void answer(peer* one, int socket, const sl_message* head) {
     }
 }
 
-static void* serve(void* argument) {
-    peer* one = argument;
-    int socket = accept(one->listener, NULL, NULL);
+static void serve_one(peer* one, int socket) {
     __atomic_store_n(&one->connection, socket, __ATOMIC_RELEASE);
     static _Thread_local union {
         sl_message head;
@@ -76,13 +90,20 @@ static void* serve(void* argument) {
         if (one->mute_from == 0 || (int)packet.head.type < one->mute_from) answer(one, socket, &packet.head);
     }
     close(socket);
+}
+
+static void* serve(void* argument) {
+    peer* one = argument;
+    int left = one->clients > 0 ? one->clients : 1;
+    for (int socket; left-- > 0 && (socket = accept(one->listener, NULL, NULL)) >= 0;)
+        serve_one(one, socket);
     return NULL;
 }
 
-void peer_start(peer* one, const segment* memory) {
-    one->memory = memory;
+void peer_listen(peer* one) {
     if (one->major == 0) one->major = SL_SHM_MAJOR;
     one->closes = 0;
+    one->opens = 0;
     one->connection = -1;
     snprintf(one->path, sizeof one->path, "sl-peer-%d.sock", (int)getpid());
     unlink(one->path);
@@ -90,8 +111,17 @@ void peer_start(peer* one, const segment* memory) {
     strcpy(address.sun_path, one->path);
     one->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(one->listener, (struct sockaddr*)&address, sizeof address), 0);
-    assert_int_equal(listen(one->listener, 1), 0);
+    assert_int_equal(listen(one->listener, 4), 0);
+}
+
+void peer_serve(peer* one, const segment* memory) {
+    one->memory = memory;
     assert_int_equal(pthread_create(&one->thread, NULL, serve, one), 0);
+}
+
+void peer_start(peer* one, const segment* memory) {
+    peer_listen(one);
+    peer_serve(one, memory);
 }
 
 void peer_hang_up(peer* one) {
@@ -99,6 +129,7 @@ void peer_hang_up(peer* one) {
 }
 
 void peer_stop(peer* one) {
+    if (one->clients > 0) shutdown(one->listener, SHUT_RDWR);
     pthread_join(one->thread, NULL);
     close(one->listener);
     unlink(one->path);

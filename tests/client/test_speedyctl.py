@@ -15,7 +15,8 @@ BUILD = pathlib.Path(os.environ.get("SL_BUILD_DIR", "build/dev")).resolve() / "b
 COUNT = 40
 KEYS = {
     "samples", "batches", "seconds", "samples_per_s", "cpu_s_per_1k", "first_batch_s", "wait_p50_ms", "wait_p99_ms",
-    "wait_total_s", "lanes", "mape", "failed", "substituted", "accounted", "epochs",
+    "wait_total_s", "lanes", "mape", "failed", "substituted", "reconnects",
+    "accounted", "epochs",
 }  # fmt: skip
 
 

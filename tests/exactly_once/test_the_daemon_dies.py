@@ -10,8 +10,8 @@ from support.specs import id_spec
 
 @pytest.fixture
 def streaming(daemons, daemon, id_set):
-    """A client that has had batches and wants many more."""
-    client = daemons.begin(id_spec(id_set(500), epochs=100_000), daemon)
+    """A client that has had batches and wants many more, and from this daemon only."""
+    client = daemons.begin(id_spec(id_set(500), epochs=100_000), daemon, "--reconnect", 0)
     wait_for(lambda: [s for s in daemon.status()["streams"] if s["batches"] > 3])
     return client
 

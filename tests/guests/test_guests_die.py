@@ -6,7 +6,7 @@ import time
 
 import pytest
 from item_guests import item_spec
-from support.capi import Client, Error
+from support.capi import NO_RECONNECT, Client, Error
 from support.daemon import wait_for
 from test_guests import COUNT, rows_of, shuffled
 
@@ -145,7 +145,7 @@ def test_guests_notice_the_daemons_end(daemons, crews, busy):
     daemon = daemons.start()
     guests = crews(daemon)
     guests.start("--delay-us", 1000, number=2)
-    client = Client(daemon.socket)
+    client = Client(daemon.socket, reconnect_ms=NO_RECONNECT)
     stream = client.open(item_spec(COUNT, guests.crew), items=(ALL, None), slots=2) if busy else None
     daemon.kill()
     assert guests.ends() == ["SL_E_DISCONNECTED"] * 2
@@ -155,6 +155,28 @@ def test_guests_notice_the_daemons_end(daemons, crews, busy):
                 stream.next()
         assert caught.value.code == "SL_E_DISCONNECTED"
     client.disconnect()
+
+
+def test_a_stream_of_items_goes_on_with_the_next_daemon_and_guests_that_attach_there(daemons, crews):
+    daemon = daemons.start()
+    guests = crews(daemon)
+    guests.start(number=2)
+    order = shuffled(COUNT)
+    with Client(daemon.socket) as client:
+        stream = client.open(item_spec(COUNT, guests.crew), items=(order, [1.0] * COUNT), slots=2)
+        held = [stream.next()[1] for _ in range(2)]
+        before = [batch.raw("x") for batch in held]
+        daemon.kill()
+        assert guests.ends() == ["SL_E_DISCONNECTED"] * 2
+        guests.processes.clear()
+        daemon.start()
+        guests.start(number=2)
+        assert [row[:2] for row in rows_of(stream)] == list(enumerate(order))[32:]
+        assert [batch.raw("x") for batch in held] == before
+        assert stream.stats().reconnects == 1
+        for batch in held:
+            batch.release()
+        stream.close()
 
 
 def test_a_guest_keeps_no_private_daemon_from_leaving(daemons, crews):

@@ -111,7 +111,7 @@ def test_a_private_daemon_that_cannot_be_started_is_a_NoDaemonError_with_its_pro
 
 def test_a_daemon_that_dies_is_a_DisconnectedError_and_the_position_is_still_known(daemons, id_set):
     daemon = daemons.start()
-    job = open_in_order(daemon, id_set(40), slots=2)
+    job = open_in_order(daemon, id_set(40), slots=2, reconnect=False)
     batches = iter(job)
     held = next(batches)
     daemon.kill()

@@ -15,7 +15,7 @@ import time
 import pytest
 import speedyloader as sl
 from stalls import Background, id_loader, ids, stopped_workers, wait_until_in_next
-from support.capi import Client, Error
+from support.capi import NO_RECONNECT, Client, Error
 from support.daemon import MARK, PROGRAMS, PYTHON_PACKAGES, clean_environment, marked, wait_for
 
 SCRIPTS = pathlib.Path(__file__).with_name("exit_scripts")
@@ -134,7 +134,7 @@ def test_LDR_07_the_private_daemon_leaves_after_the_scripts(private_name, id_set
 
 def c_client(socket, spec, waiting):
     """Holds the only slot and waits for another batch; the error that ends the wait."""
-    with Client(socket) as client:
+    with Client(socket, reconnect_ms=NO_RECONNECT) as client:
         stream = client.open(spec, slots=1)
         _, held = stream.next()
         before = held.ids()
@@ -149,7 +149,7 @@ def c_client(socket, spec, waiting):
 
 def python_client(socket, folder, waiting):
     """Takes batches for ever; the error that ends that."""
-    loader = id_loader(socket, folder)
+    loader = id_loader(socket, folder, reconnect=False)
     iterator = iter(loader)
     kept = next(iterator)
     before = ids(kept)
@@ -179,7 +179,7 @@ def test_LDR_07_a_daemon_with_100_clients_ends_within_5_s_and_each_is_told(daemo
 
 
 def test_a_killed_daemon_is_an_error_and_the_rest_of_the_epoch_comes_from_a_new_one(daemon, id_set):
-    loader = id_loader(daemon.socket, id_set(600), shuffle=True, slots=4)
+    loader = id_loader(daemon.socket, id_set(600), shuffle=True, slots=4, reconnect=False)
     iterator = iter(loader)
     held = [next(iterator) for _ in range(2)]
     seen = [ids(batch) for batch in held]

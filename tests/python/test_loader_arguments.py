@@ -37,7 +37,7 @@ REFUSED = [
     ("explain", 1, "explain"), ("share", "all", "share"), ("epochs", 0, "epochs"), ("slots", 257, "slots"),
     ("ring_full", "wait", "ring_full"), ("rank", 1, "shard.rank"), ("world_size", 0, "shard.world_size"),
 ]
-NOT_OF_THE_SPEC = {"self", "dataset", "transforms", "slots", "copy", "ring_full", "timeout", "socket"}
+NOT_OF_THE_SPEC = {"self", "dataset", "transforms", "slots", "copy", "ring_full", "timeout", "socket", "reconnect"}
 IN_PAIRS = {"rank": {"world_size": 1}, "world_size": {"rank": 0}}
 
 

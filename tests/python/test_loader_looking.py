@@ -29,7 +29,7 @@ def test_classes_are_the_folders_names_by_label(make, folder):
 
 
 COUNTERS = {"batches", "samples", "ready", "failed", "substituted", "warnings", "retried", "bytes_read",
-            "waits", "slots", "held", "copied"}
+            "waits", "slots", "held", "copied", "reconnects"}
 SECONDS = {"decode_s", "wait_s", "ring_full_s"}
 SHARES = {"prediction_error", "class_errors"}
 

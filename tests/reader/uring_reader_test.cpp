@@ -54,6 +54,45 @@ bool forbid_io_uring(unsigned error) {
            ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0) == 0;
 }
 
+// Answers ENOMEM to io_uring_setup (425) for rings of more than `most` entries: no contiguous memory for
+// them.
+bool forbid_rings_above(unsigned most) {
+    sock_filter program[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 425, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[0])),
+        BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, most, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOMEM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    sock_fprog filter = {std::size(program), program};
+    return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0) == 0;
+}
+
+int check_largest_ring(const std::string& path, unsigned most, std::string_view said) {
+    if (!forbid_rings_above(most)) return 1;
+    std::string note;
+    auto reader = make_reader({.entries = 256}, &note);
+    if (!reader) return 2;
+    if (!contains((*reader)->description(), said)) return 3;
+    reader->reset();
+    Session session({.entries = 256});
+    return session.read_file(path) == coded_bytes(0, 5000) ? 0 : 4;
+}
+
+void URG_02_a_ring_is_tried_at_half_the_entries_down_to_32_and_then_threads_read(void**) {
+    TempFolder folder;
+    auto path = folder.file("a", coded_bytes(0, 5000));
+    auto check = [&](unsigned most, std::string_view said) {
+        return in_child([&] { return check_largest_ring(path, most, said); });
+    };
+    assert_int_equal(check(255, "uring: 128 entries (256 asked for)"), 0);
+    assert_int_equal(check(100, "uring: 64 entries (256 asked for)"), 0);
+    assert_int_equal(check(32, "uring: 32 entries (256 asked for)"), 0);
+    assert_int_equal(check(31, "threads: 4 threads"), 0);
+}
+
 int check_fallback(const std::string& path, unsigned error, std::string_view name) {
     if (!forbid_io_uring(error)) return 1;
     std::string note;
@@ -207,17 +246,19 @@ int main() {
         cmocka_unit_test(where_io_uring_is_forbidden_threads_take_over_and_say_so),
     };
     if (sl::make_reader(kUring, nullptr)) {
-        tests.insert(tests.end(),
-                     {
-                         cmocka_unit_test(where_io_uring_works_it_is_chosen_without_a_note),
-                         cmocka_unit_test(a_ring_too_large_for_the_kernel_is_halved),
-                         cmocka_unit_test(a_destination_in_registered_memory_takes_a_fixed_read),
-                         cmocka_unit_test(memory_that_may_not_be_locked_is_no_error),
-                         cmocka_unit_test(after_the_end_the_kernel_writes_into_no_buffer),
+        tests.insert(
+            tests.end(),
+            {
+                cmocka_unit_test(where_io_uring_works_it_is_chosen_without_a_note),
+                cmocka_unit_test(a_ring_too_large_for_the_kernel_is_halved),
+                cmocka_unit_test(URG_02_a_ring_is_tried_at_half_the_entries_down_to_32_and_then_threads_read),
+                cmocka_unit_test(a_destination_in_registered_memory_takes_a_fixed_read),
+                cmocka_unit_test(memory_that_may_not_be_locked_is_no_error),
+                cmocka_unit_test(after_the_end_the_kernel_writes_into_no_buffer),
 #ifdef SL_TEST_HOOKS
-                         cmocka_unit_test(submissions_refused_with_none_in_flight_become_plain_calls),
+                cmocka_unit_test(submissions_refused_with_none_in_flight_become_plain_calls),
 #endif
-                     });
+            });
     }
     return ::_cmocka_run_group_tests("io_uring", tests.data(), tests.size(), nullptr, nullptr);
 }

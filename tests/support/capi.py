@@ -14,6 +14,7 @@ BUILD = pathlib.Path(os.environ.get("SL_BUILD_DIR", DEFAULT_BUILD)).resolve()
 
 OK, END_OF_EPOCH, END, TIMEOUT = 0, 1, 2, 3
 NO_SPAWN = 1
+NO_RECONNECT = -2
 ALLOW_CHANGE = 1
 MAX_DIMS = 8
 STATE_MAX = 320
@@ -22,7 +23,7 @@ WAIT_MS = 60_000
 
 class _Options(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_uint32), ("flags", ctypes.c_uint32), ("socket", ctypes.c_char_p),
-                ("program", ctypes.c_char_p), ("timeout_ms", ctypes.c_int64)]
+                ("program", ctypes.c_char_p), ("timeout_ms", ctypes.c_int64), ("reconnect_ms", ctypes.c_int64)]
 
 
 class _OpenOptions(ctypes.Structure):
@@ -49,6 +50,15 @@ class _StreamInfo(ctypes.Structure):
                 ("epochs", ctypes.c_uint64),
                 ("first_epoch", ctypes.c_uint64), ("slots", ctypes.c_uint32), ("level", ctypes.c_int32),
                 ("first_batch", ctypes.c_uint64)]
+
+
+class _Stats(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_uint32), ("ready", ctypes.c_uint32),
+                *((name, ctypes.c_uint64) for name in (
+                    "batches", "samples", "failed", "substituted", "warnings", "retried", "bytes_read", "decode_ns",
+                    "light_samples", "medium_samples", "heavy_samples", "light_ns", "medium_ns", "heavy_ns",
+                    "class_errors", "predicted", "absolute_error_ppm", "predicted_ns", "actual_ns", "ring_full_ns",
+                    "wait_ns", "waits", "reconnects", "lost"))]
 
 
 class _BatchInfo(ctypes.Structure):
@@ -209,6 +219,12 @@ class Stream:
             raise Error(self._library)
         return text.value.decode()
 
+    def stats(self):
+        stats = _sized(_Stats)
+        if self._library.sl_stream_stats(self._handle, ctypes.byref(stats)) != OK:
+            raise Error(self._library)
+        return stats
+
     def report(self):
         text = ctypes.c_void_p()
         if self._library.sl_stream_report(self._handle, ctypes.byref(text)) != OK:
@@ -221,12 +237,13 @@ class Stream:
 
 
 class Client:
-    """A connection to the daemon at a socket; a context manager. Starts no daemon."""
+    """A connection to the daemon at a socket; a context manager. Starts no daemon. reconnect_ms: how long its
+    streams look for another one; the default is the library's."""
 
-    def __init__(self, socket, program="test"):
+    def __init__(self, socket, program="test", reconnect_ms=0):
         self._library = _load()
         options = _sized(_Options, flags=NO_SPAWN, socket=str(socket).encode(), program=program.encode(),
-                         timeout_ms=30_000)
+                         timeout_ms=30_000, reconnect_ms=reconnect_ms)
         handle = ctypes.c_void_p()
         if self._library.sl_connect(ctypes.byref(options), ctypes.byref(handle)) != OK:
             raise Error(self._library)

@@ -71,10 +71,15 @@ class Daemon:
         self._environment = owner.environment | {name: str(value) for name, value in env.items()}
         self.start()
 
-    def start(self):
+    def launch(self):
+        """Starts it and does not wait until it answers; its pid is known where there is no `wrap`."""
         with open(self.log_file, "ab") as log:
             self.process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                             env=self._environment)
+        self.pid = self.process.pid
+
+    def start(self):
+        self.launch()
         wait_for(self._answers, 30, lambda: self.log())
         self.pid = self.status()["pid"]
 

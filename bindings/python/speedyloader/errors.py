@@ -37,8 +37,10 @@ class BudgetError(Error, MemoryError):
 
 
 class DisconnectedError(Error, ConnectionError):
-    """The daemon has gone. Batches at hand stay valid; `state_dict()` still says where the stream was:
-    `loader.load_state_dict(loader.state_dict())` goes on right there, a new `for` begins the next epoch."""
+    """The daemon has gone, and no other one was found within the loader's `reconnect` seconds. Batches at hand
+    stay valid. The iterator looks again when it is asked for its next batch; `state_dict()` still says where the
+    stream was: `loader.load_state_dict(loader.state_dict())` goes on right there, a new `for` begins the next
+    epoch. Three daemons that are lost in a row before they gave a batch are this error for good."""
 
 
 class NoDaemonError(Error, ConnectionError):

@@ -15,6 +15,8 @@ from . import _core
 from .batch import Batch
 from .datasets import ImageFolder, Mix
 from .errors import ClosedError, Error, SpecError, StreamEnded, WaitTimeout
+from .iteration import Epoch
+from .reconnection import log, milliseconds
 from .spec import make_spec, to_json_types, with_rank
 from .transforms import Transform
 
@@ -29,30 +31,6 @@ def _text(state: dict[str, Any]) -> str:
 
 def _is_over() -> Error:
     return Error("this iteration is over: the loader has begun another one", "SL_E_INVALID_ARGUMENT")
-
-
-class _Epoch:
-    """Iterates over what is left of the epoch. Holds no batch, so that a lease is the caller's alone."""
-
-    __slots__ = ("_finished", "_loader", "_turn", "_until")
-
-    def __init__(self, loader: "Loader", turn: object, until: int) -> None:
-        self._loader = loader
-        self._turn = turn  # the loader's word for this iteration
-        self._until = until  # ends of epochs since the stream was opened, this one's included
-        self._finished = False
-
-    def __iter__(self) -> "_Epoch":
-        return self
-
-    def __next__(self) -> Batch:
-        if self._finished:
-            raise StopIteration
-        batch = self._loader._next(self._turn, self._until)
-        if batch is None:
-            self._finished = True
-            raise StopIteration
-        return batch
 
 
 class Loader:
@@ -86,6 +64,8 @@ class Loader:
         as private copies, "error" raises RingExhausted, with what is held, once no slot is left at all.
     timeout: seconds to wait for a batch before WaitTimeout; None: as long as it takes.
     socket: the daemon's; default SPEEDYLOADER_SOCKET, else the host's, else a private one that is started.
+    reconnect: where the daemon has gone, the seconds in which another one is looked for; the epoch goes on with it
+        at the batch that is due, and a warning is logged. Default: 5; False: DisconnectedError at once.
 
     Iterating goes on with the next epoch each time; an epoch that was left in the middle is not continued.
     Errors are `speedyloader.Error` and its subclasses.
@@ -98,18 +78,21 @@ class Loader:
                  max_rate: float | None = None, dtype: str = "float32", layout: str = "NCHW",
                  profile: str | None = None, explain: bool = False, share: str = "auto",
                  epochs: int = _EPOCHS, slots: int = 0, copy: bool = False, ring_full: str = "copy",
-                 timeout: float | None = None, socket: "str | os.PathLike[str] | None" = None) -> None:
+                 timeout: float | None = None, socket: "str | os.PathLike[str] | None" = None,
+                 reconnect: float | bool | None = None) -> None:
         spec = make_spec(dataset, transforms, locals())
-        self._start(spec, slots=slots, copy=copy, ring_full=ring_full, timeout=timeout, socket=socket)
+        self._start(spec, slots=slots, copy=copy, ring_full=ring_full, timeout=timeout, socket=socket,
+                    reconnect=reconnect)
 
     @classmethod
     def from_spec(cls, spec: dict[str, Any], *, slots: int = 0, copy: bool = False, ring_full: str = "copy",
-                  timeout: float | None = None, socket: "str | os.PathLike[str] | None" = None) -> "Loader":
+                  timeout: float | None = None, socket: "str | os.PathLike[str] | None" = None,
+                  reconnect: float | bool | None = None) -> "Loader":
         """A loader for a spec as a dict (docs/spec.md). Without `epochs` it is open-ended; without `shard` it
         takes this process's rank."""
         loader = cls.__new__(cls)
         loader._start({"epochs": _EPOCHS, **spec}, slots=slots, copy=copy, ring_full=ring_full,
-                      timeout=timeout, socket=socket)
+                      timeout=timeout, socket=socket, reconnect=reconnect)
         return loader
 
     def _start(self, spec: dict[str, Any], **options: Any) -> None:
@@ -121,6 +104,7 @@ class Loader:
             raise SpecError(f"timeout is {timeout!r}, allowed: None, or seconds from 0 on", "SL_E_SPEC")
         if options["ring_full"] not in ("copy", "error"):
             raise SpecError(f"ring_full is {options['ring_full']!r}, allowed: 'copy', 'error'", "SL_E_SPEC")
+        milliseconds(options["reconnect"])  # is it allowed?
         self._spec: dict[str, Any] = to_json_types(with_rank(spec))
         self._options = options
         self._closed = False
@@ -134,10 +118,12 @@ class Loader:
             json.dumps(self._spec), socket=None if socket is None else os.fspath(socket),
             program=os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "python", state=state,
             allow_change=allow_change,
-            slots=options["slots"], copy=options["copy"], ring_full_is_error=options["ring_full"] == "error")
+            slots=options["slots"], copy=options["copy"], ring_full_is_error=options["ring_full"] == "error",
+            reconnect_ms=milliseconds(options["reconnect"]))
+        self._reconnects = 0
         self._info = self._stream.info()
         self._first_state: dict[str, Any] = json.loads(self._stream.state())
-        self._turn: object = None  # of the _Epoch that may take batches; the _Epoch itself would make a cycle
+        self._turn: object = None  # of the Epoch that may take batches; the Epoch itself would make a cycle
         self._place: tuple[int, int] | None = None  # (epoch, index) of the last batch since the opening
         self._left: str | None = None  # the position, while there is no stream to ask for it
 
@@ -195,13 +181,15 @@ class Loader:
                 raise
         ended = 0 if self._place is None else self._place[0] + 1 - self._info["first_epoch"]
         self._turn = object()
-        return _Epoch(self, self._turn, ended + 1)
+        return Epoch(self, self._turn, ended + 1)
 
     def _next(self, turn: object, until: int) -> Batch | None:
         if turn is not self._turn:
             raise _is_over()
         timeout = self._options["timeout"]
         got = self._stream.next(-1 if timeout is None else int(min(timeout, _LONGEST_WAIT_S) * 1000), until)
+        if self._stream.reconnects != self._reconnects:
+            self._reconnected()
         if type(got) is _core.Batch:
             batch, place = Batch(got), (got.epoch, got.index)
             if turn is not self._turn:  # another thread went to a position meanwhile
@@ -216,6 +204,12 @@ class Loader:
             raise StreamEnded(f"all {epochs} epochs of the spec have been delivered: ask for more with "
                               "epochs=, or go back with reset(epoch)", "SL_END")
         raise WaitTimeout(f"no batch within {timeout} s", "SL_TIMEOUT")
+
+    def _reconnected(self) -> None:
+        self._reconnects = self._stream.reconnects
+        with contextlib.suppress(ClosedError):  # by another thread
+            self._info["daemon_version"] = self._stream.info()["daemon_version"]
+        log.warning("%r: the daemon was lost; the epoch goes on with another one", self)
 
     # ---- position ----
 
@@ -266,7 +260,8 @@ class Loader:
 
     def stats(self) -> dict[str, Any]:
         """Counters since the stream was opened. `wait_s`: the job waited for data; `ring_full_s`: data waited
-        for the job; `held`: batches of the ring that this process holds; `copied`: those given as copies."""
+        for the job; `held`: batches of the ring that this process holds; `copied`: those given as copies; `reconnects`:
+        daemons that were lost and followed by another one, over all of which the counters go."""
         return self._opened().stats()
 
     def report(self) -> dict[str, Any]:

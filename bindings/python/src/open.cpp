@@ -33,6 +33,7 @@ sl_status open_now(const OpenOptions& options, Handles& handles) {
     connect.struct_size = sizeof connect;
     connect.socket = options.socket ? options.socket->c_str() : nullptr;
     connect.program = options.program.empty() ? nullptr : options.program.c_str();
+    connect.reconnect_ms = options.reconnect_ms;
     sl_status status = sl_connect(&connect, &handles.client);
     if (status != SL_OK) return status;
     sl_open_options open{};

@@ -31,13 +31,6 @@ nb::object status_text(sl_status status) {
     }
 }
 
-nb::object load_json(sl_status status, char* json) {
-    std::unique_ptr<char, void (*)(void*)> text(json, &sl_free);
-    check(status);
-    return nb::module_::import_("json").attr("loads")(
-        nb::bytes(text.get(), std::char_traits<char>::length(text.get())));
-}
-
 }  // namespace
 
 Handles::Handles(Handles&& other) noexcept
@@ -93,8 +86,30 @@ sl_status Stream::take(std::int64_t timeout_ms, std::uint64_t until, sl_batch** 
         status = sl_next(handles_.stream, timeout_ms, batch);
         if (status == SL_END_OF_EPOCH) ++ends_;
     } while (status == SL_END_OF_EPOCH);
+    if (!is_ring_of_today()) return status;  // what is held is of an old one
     if (status != SL_TIMEOUT || ring_full_ != RingFull::kError || leases_->count() < slots_) return status;
     return SL_NOT_READY;
+}
+
+// Whether slots_ and leases_ are those of the daemon that there is.
+bool Stream::is_ring_of_today() {
+    sl_stats stats{};
+    stats.struct_size = sizeof stats;
+    if (sl_stream_stats(handles_.stream, &stats) != SL_OK) return true;
+    reconnects_.store(stats.reconnects, std::memory_order_relaxed);
+    return stats.lost == 0 && rings_ == stats.reconnects;
+}
+
+// After a reconnection: what is held of the old daemon's ring takes no slot of the new one's.
+void Stream::begin_ring() {
+    if (rings_ == reconnects()) return;
+    auto held = mutex_.lock();
+    sl_stream_info info{};
+    info.struct_size = sizeof info;
+    if (sl_stream_get_info(handles_.stream, &info) != SL_OK) return;  // closed meanwhile
+    slots_ = info.slots;
+    leases_ = std::make_shared<Leases>();
+    rings_ = reconnects();
 }
 
 nb::object Stream::next(std::int64_t timeout_ms, std::uint64_t until) {
@@ -144,6 +159,7 @@ nb::object Stream::deliver(sl_status status, sl_batch* batch) {
                   "; let go of them, or open the loader with more slots, copy=True, or ring_full=\"copy\"");
     }
     if (status != SL_OK) return status_text(status);
+    begin_ring();
     // The last free slot is never kept: with it the stream goes on however many batches the caller keeps.
     bool last_slot = ring_full_ == RingFull::kCopy && leases_->count() + 1 >= slots_;
     Batch leased(Memory::leased(batch, leases_));
@@ -164,7 +180,7 @@ void Stream::close() {
     closed_ = true;
     interrupted_.reset();
     ReleasedGil released;
-    Handles closing;      // closed without the GIL, for the daemon may be slow to answer
+    Handles closing;             // closed without the GIL, for the daemon may be slow to answer
     auto held = mutex_.enter();  // a thread that waits leaves within a slice
     closing = std::move(handles_);
 }
@@ -183,106 +199,21 @@ nb::object Stream::interrupted() const {
     return interrupted_.is_valid() ? interrupted_ : nb::none();
 }
 
-std::string Stream::state() {
-    auto held = lock();
-    char text[SL_STATE_MAX];
-    check(sl_stream_state(handles_.stream, text, sizeof text));
-    return text;
-}
-
-nb::dict Stream::info() {
-    auto held = lock();
-    sl_stream_info info{};
-    info.struct_size = sizeof info;
-    check(sl_stream_get_info(handles_.stream, &info));
-    const char* version = "";
-    check(sl_daemon_version(handles_.client, &version));
-    std::string daemon_version = version;
-    held.unlock();  // as in document()
-    nb::dict made;
-    made["batch_size"] = info.batch_size;
-    made["batches_per_epoch"] = info.batches_per_epoch;
-    made["samples"] = info.samples;
-    made["epochs"] = info.epochs;
-    made["first_epoch"] = info.first_epoch;
-    made["first_batch"] = info.first_batch;
-    made["slots"] = info.slots;
-    made["daemon_version"] = daemon_version;
-    return made;
-}
-
-nb::dict Stream::stats() {
-    auto held = lock();
-    sl_stats stats{};
-    stats.struct_size = sizeof stats;
-    check(sl_stream_stats(handles_.stream, &stats));
-    held.unlock();  // as in document()
-    nb::dict made;
-    made["batches"] = stats.batches;
-    made["samples"] = stats.samples;
-    made["ready"] = stats.ready;
-    made["failed"] = stats.failed;
-    made["substituted"] = stats.substituted;
-    made["warnings"] = stats.warnings;
-    made["retried"] = stats.retried;
-    made["bytes_read"] = stats.bytes_read;
-    made["decode_s"] = static_cast<double>(stats.decode_ns) * 1e-9;
-    nb::dict lanes;
-    constexpr const char* kLanes[SL_LANES] = {"light", "medium", "heavy"};
-    for (int lane = 0; lane < SL_LANES; ++lane)
-        lanes[kLanes[lane]] = stats.lane_samples[lane];
-    made["lanes"] = lanes;
-    double predicted = static_cast<double>(std::max<std::uint64_t>(stats.predicted, 1));
-    made["prediction_error"] = static_cast<double>(stats.absolute_error_ppm) * 1e-6 / predicted;
-    made["class_errors"] = static_cast<double>(stats.class_errors) / predicted;
-    made["wait_s"] = static_cast<double>(stats.wait_ns) * 1e-9;
-    made["waits"] = stats.waits;
-    made["ring_full_s"] = static_cast<double>(stats.ring_full_ns) * 1e-9;
-    made["slots"] = slots_;
-    made["held"] = leases_->count();
-    made["copied"] = copied_;
-    return made;
-}
-
-// A document of the C API; `ask` writes it to its argument.
-template <class Ask>
-nb::object Stream::document(Ask ask) {
-    auto held = lock();
-    char* json = nullptr;
-    sl_status status;
-    {
-        ReleasedGil released(&held);
-        status = ask(handles_, &json);
-    }
-    held.unlock();  // Python runs from here on: a signal handler or a finaliser may call this stream
-    return load_json(status, json);
-}
-
-nb::object Stream::report() {
-    return document(
-        [](const Handles& handles, char** json) { return sl_stream_report(handles.stream, json); });
-}
-
-nb::object Stream::status() {
-    return document(
-        [](const Handles& handles, char** json) { return sl_client_status(handles.client, json); });
-}
-
 void register_stream(nb::module_& module) {
     nb::class_<Stream>(module, "Stream", "An open stream with its own connection; Loader stands on it.")
         .def(
             "__init__",
             [](Stream* self, std::string spec, std::optional<std::string> socket, std::string program,
                std::string state, bool allow_change, std::uint32_t slots, bool copy, bool ring_full_is_error,
-               std::int64_t timeout_ms, nb::handle items) {
+               std::int64_t timeout_ms, std::int64_t reconnect_ms, nb::handle items) {
                 new (self) Stream({std::move(spec), std::move(state), allow_change, std::move(socket),
                                    std::move(program), slots, copy,
                                    ring_full_is_error ? RingFull::kError : RingFull::kCopy, timeout_ms,
-                                   take_items(items)});
+                                   reconnect_ms, take_items(items)});
             },
             "spec"_a, "socket"_a = nb::none(), "program"_a = "", "state"_a = "", "allow_change"_a = false,
             "slots"_a = 0, "copy"_a = false, "ring_full_is_error"_a = false, "timeout_ms"_a = 0,
-            "items"_a = nb::none())
+            "reconnect_ms"_a = 0, "items"_a = nb::none())
         .def("next", &Stream::next, "timeout_ms"_a, "until"_a,
              "A Batch, or 'end_of_epoch' once `until` epochs have ended, 'end', 'timeout'.")
         .def("check_process", &Stream::check_process, "ForkedError in a child of the process that opened it.")
@@ -291,6 +222,7 @@ void register_stream(nb::module_& module) {
         .def("close", &Stream::close, "Ends the stream and the connection; batches that are held stay valid.")
         .def("finish", &Stream::finish, "Ends the stream alone; the connection stays until close().")
         .def_prop_ro("closed", &Stream::closed)
+        .def_prop_ro("reconnects", &Stream::reconnects, "Daemons that were lost and followed by another one.")
         .def("state", &Stream::state, "The position as JSON text.")
         .def("info", &Stream::info, "Sizes of the stream.")
         .def("stats", &Stream::stats, "Counters since the opening.")

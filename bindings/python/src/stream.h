@@ -34,6 +34,7 @@ struct OpenOptions {
     bool copy = false;
     RingFull ring_full = RingFull::kCopy;
     std::int64_t timeout_ms = 0;         // 0: the C API's own
+    std::int64_t reconnect_ms = 0;       // as the C API's
     std::shared_ptr<const Items> items;  // null: not a stream of items
 };
 
@@ -63,6 +64,8 @@ class Stream {
     void close();
     // Ends the stream alone: the connection, and with it a private daemon and a crew, stays until close().
     void finish();
+    // Daemons that were lost and followed by another one.
+    [[nodiscard]] std::uint64_t reconnects() const { return reconnects_.load(std::memory_order_relaxed); }
     [[nodiscard]] bool closed() const { return closed_.load(std::memory_order_relaxed); }
 
     std::string state();
@@ -77,6 +80,8 @@ class Stream {
   private:
     std::unique_lock<std::mutex> lock();
     sl_status take(std::int64_t timeout_ms, std::uint64_t until, sl_batch** batch);
+    bool is_ring_of_today();
+    void begin_ring();
     template <class Ask>
     nanobind::object document(Ask ask);
     nanobind::object deliver(sl_status status, sl_batch* batch);
@@ -84,12 +89,14 @@ class Stream {
     const pid_t pid_;
     const bool copy_;
     const RingFull ring_full_;
-    std::uint32_t slots_ = 0;
-    FairMutex mutex_;  // guards handles_ and ends_
+    std::uint32_t slots_ = 0;  // this and leases_ are changed with GIL and mutex, and read with either
+    FairMutex mutex_;          // guards handles_ and ends_
     Handles handles_;
     std::uint64_t ends_ = 0;        // epochs whose end was met
     nanobind::object interrupted_;  // under the GIL
     std::atomic<bool> closed_{false};
+    std::atomic<std::uint64_t> reconnects_{0};
+    std::uint64_t rings_ = 0;  // reconnections that slots_ and leases_ are of
     std::shared_ptr<Leases> leases_ = std::make_shared<Leases>();
     std::uint64_t copied_ = 0;  // under the GIL
 };

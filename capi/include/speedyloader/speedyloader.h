@@ -25,7 +25,12 @@
  *  8. Fork. In a child process old handles give SL_E_FORKED and touch nothing; the child may connect anew.
  *  9. Errors that stop a stream come at the batch they belong to, and again at every later sl_next; the
  * handle stays usable for sl_stream_report, sl_stream_stats and sl_close.
- * 10. A lost daemon gives SL_E_DISCONNECTED; batches at hand stay valid until they are released.
+ * 10. Lost daemons. Batches at hand stay valid until they are released, whatever becomes of the daemon. When
+ * a stream has nothing left from it, sl_next connects to the next daemon at the same place (a private one is
+ *     started again), opens the stream there at its position, and goes on with the batch that is due.
+ *     sl_connect_options.reconnect_ms bounds how long a daemon is looked for, the call's own time-out how
+ * long a call takes: it says SL_TIMEOUT, and the next call goes on looking. Then, and where it was switched
+ * off, SL_E_DISCONNECTED.
  */
 #ifndef SPEEDYLOADER_SPEEDYLOADER_H
 #define SPEEDYLOADER_SPEEDYLOADER_H
@@ -40,6 +45,7 @@ extern "C" {
 #define SL_API __attribute__((visibility("default")))
 
 #define SL_WAIT_FOREVER (-1)
+#define SL_NO_RECONNECT (-2)
 
 typedef enum sl_status {
     SL_OK = 0,
@@ -105,6 +111,9 @@ typedef struct sl_connect_options {
     const char* socket;  /* path of a daemon's socket; NULL: see sl_connect */
     const char* program; /* name shown in the daemon's status; NULL: the program's own */
     int64_t timeout_ms;  /* 0: 10,000 */
+    /* How long sl_next looks for another daemon where this one has gone: 0: 5,000; SL_WAIT_FOREVER; or
+     * SL_NO_RECONNECT. One that lets us in has timeout_ms from then on, also if it is only being started. */
+    int64_t reconnect_ms;
 } sl_connect_options;
 
 enum {
@@ -186,6 +195,8 @@ typedef struct sl_stats {
     uint64_t ring_full_ns; /* time that finished work waited for a slot: the consumer is the bottleneck */
     uint64_t wait_ns;      /* time this client waited in sl_next: loading is the bottleneck */
     uint64_t waits;        /* calls of sl_next that had to wait */
+    uint64_t reconnects;   /* daemons that were lost and followed by another one; the sums go over all */
+    uint64_t lost;         /* 1: sl_next has met the daemon's end, and found no other one yet */
 } sl_stats;
 
 typedef struct sl_stream_info {
@@ -266,8 +277,8 @@ typedef struct sl_trace {
  */
 SL_API sl_status sl_connect(const sl_connect_options* options, sl_client** client);
 
-/* Ends the connection and frees the handle. Streams still open give SL_E_DISCONNECTED and still want their
- * sl_close. Never waits. One thread per handle. */
+/* Ends the connection and frees the handle. Streams still open give SL_E_DISCONNECTED, connect to nobody, and
+ * still want their sl_close. Never waits. One thread per handle. */
 SL_API sl_status sl_disconnect(sl_client* client);
 
 /* Opens a stream. spec: JSON, `bytes` long, with absolute paths. Options may be NULL. With options->state the
@@ -288,8 +299,11 @@ SL_API sl_status sl_close(sl_stream* stream);
 
 /* Takes the next batch. SL_OK: *batch is a lease that wants sl_batch_release. SL_END_OF_EPOCH, SL_END,
  * SL_TIMEOUT: *batch is NULL. A stream whose every slot is leased gives SL_TIMEOUT until one is released.
- * Errors: the stream's own (SL_E_SAMPLE, SL_E_TOO_MANY_FAILURES, ...), SL_E_DISCONNECTED, SL_E_PROTOCOL,
- * SL_E_INVALID_ARGUMENT on a sample-level stream. One thread per handle. */
+ * Errors: the stream's own (SL_E_SAMPLE, SL_E_TOO_MANY_FAILURES, ...), SL_E_PROTOCOL, SL_E_INVALID_ARGUMENT
+ * on a sample-level stream. SL_E_DISCONNECTED if no daemon was found in time: the next call looks again; or
+ * for good, if the stream has no position (see sl_stream_state), or if three daemons in a row were lost
+ * before they gave the batch that is due. After a lost daemon also what sl_open says to a state: SL_E_SPEC if
+ * the data set has changed, SL_E_BUDGET, ... One thread per handle. */
 SL_API sl_status sl_next(sl_stream* stream, int64_t timeout_ms, sl_batch** batch);
 
 /* The same for a stream opened with SL_LEVEL_SAMPLE: *batch holds one row. info may be NULL. One thread per
@@ -329,13 +343,15 @@ SL_API sl_status sl_batch_sample(const sl_batch* batch, uint32_t row, sl_sample_
 SL_API sl_status sl_batch_allow_writes(sl_batch* batch);
 
 /* Ends the lease: the tensors must not be read any more. In any order, also after sl_close and sl_disconnect.
- * Errors: SL_E_INVALID_ARGUMENT if the lease had ended already; SL_E_IO if written pages cannot be dropped:
- * the lease goes on. Any thread. */
+ * Errors: SL_E_INVALID_ARGUMENT if the lease had ended already, as long as the stream is open and has the
+ * daemon that gave the batch (later the handle is gone with its ring); SL_E_IO if written pages cannot be
+ * dropped: the lease goes on. Any thread. */
 SL_API sl_status sl_batch_release(sl_batch* batch);
 
 /* A descriptor for event loops: readable when sl_next may have something to say, also that the daemon has
- * gone. Poll it, then call sl_next with time-out 0 until it says SL_TIMEOUT, which makes it unreadable again.
- * Never read it or close it; sl_close does. One thread per handle. */
+ * gone (and, until there is another one, fifty times a second: then sl_next looks for one). Poll it, then
+ * call sl_next with time-out 0 until it says SL_TIMEOUT, which makes it unreadable again. Never read it or
+ * close it; sl_close does. One thread per handle. */
 SL_API sl_status sl_stream_event_fd(sl_stream* stream, int* fd);
 
 /* Counters of the stream. Any thread. */
@@ -356,7 +372,8 @@ SL_API sl_status sl_stream_get_info(const sl_stream* stream, sl_stream_info* inf
 SL_API sl_status sl_stream_state(const sl_stream* stream, char* json, size_t bytes);
 
 /* The report: per epoch how many samples were planned, delivered, substituted, failed, and who failed and
- * why. *json is text that sl_free frees. Any thread. */
+ * why. After a lost daemon it is the present one's, from the batch on at which it took over;
+ * SL_E_DISCONNECTED until there is one. *json is text that sl_free frees. Any thread. */
 SL_API sl_status sl_stream_report(sl_stream* stream, char** json);
 
 /* The daemon's status as JSON text that sl_free frees. Any thread. */
@@ -380,9 +397,9 @@ enum { SL_GUEST_ITEM = 0, SL_GUEST_COLLATE = 1 };
 /* One item to be made. The fields are those of the spec's `rows`, in their order, each on a 64-byte border,
  * and have what an earlier item left there.
  *
- * Where the spec has `collate`, a batch whose rows are done is a job too, of kind SL_GUEST_COLLATE: one field, for
- * what its rows become, of at most the spec's capacity. The payload of sl_guest_done says how long it is. If it
- * fails, the stream ends there with a sample error of kind "collate", whatever the policy. */
+ * Where the spec has `collate`, a batch whose rows are done is a job too, of kind SL_GUEST_COLLATE: one
+ * field, for what its rows become, of at most the spec's capacity. The payload of sl_guest_done says how long
+ * it is. If it fails, the stream ends there with a sample error of kind "collate", whatever the policy. */
 typedef struct sl_guest_job {
     uint32_t struct_size;
     uint32_t field_count;
@@ -449,7 +466,8 @@ SL_API const char* sl_sample_kind_name(uint32_t kind);
 /* This library's version, as "0.1.0". Any thread. */
 SL_API const char* sl_version(void);
 
-/* The daemon's version; *version lives as long as the client. Any thread. */
+/* The daemon's version, after a lost one its successor's; *version lives as long as the client. Any thread.
+ */
 SL_API sl_status sl_daemon_version(const sl_client* client, const char** version);
 
 #ifdef __cplusplus

@@ -11,7 +11,7 @@ import weakref
 from typing import Any
 
 from .. import _core
-from ..errors import ClosedError, DisconnectedError, Error, SampleError
+from ..errors import ClosedError, DisconnectedError, Error, NoDaemonError, SampleError
 from . import failures, guest
 from .crew import Misfit
 from .iterating import Larger
@@ -53,11 +53,20 @@ class Epoch:
 
     def next(self) -> Any:
         """The next batch. StopIteration at the end."""
+        search = self._shared.search
         while not self.over:
-            if self.stream is None:
-                self._open()
-            given = self._take()
+            was_open = self.stream is not None
+            try:
+                if self.stream is None:
+                    self._open()
+                    was_open = True
+                given = self._take()
+            except (DisconnectedError, NoDaemonError) as error:
+                self.stream = None
+                search.again(error, was_open)  # then a stream for what is left is opened elsewhere
+                continue
             if given is not _NOTHING:
+                search.gave()
                 return given
         raise StopIteration
 
@@ -150,9 +159,6 @@ class Epoch:
             return self._closed()
         except SampleError as error:
             raise self._failed(stream, error) from error
-        except DisconnectedError:
-            self.stream = None  # the next call asks for what is left
-            raise
         if type(got) is not _core.Batch:
             self._part = None
             self._next_part()

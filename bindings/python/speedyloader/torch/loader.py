@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
 from ..errors import ClosedError, Error, ForkedError, UnsupportedError
+from ..reconnection import milliseconds
 from . import arguments, guest, order, positions, seeding, streams
 from .batches import Batches
 from .crew import find_context
@@ -64,6 +65,8 @@ class DataLoader(arguments.Settled, Generic[_T]):
     max_item_bytes: the most that an item may take where batches are not of fixed shape, else a ValueError;
         None: what the items need.
     socket: the daemon's; default as of `speedyloader.Loader`: a private one is started where there is none.
+    reconnect: as of `speedyloader.Loader`; the guests go on with the next daemon. An epoch of an IterableDataset
+        ends with its daemon, for its iterators cannot be asked again.
     """
 
     # self: of Any, unless somebody says what batches are; nobody can tell from a data set and a collate_fn.
@@ -75,7 +78,7 @@ class DataLoader(arguments.Settled, Generic[_T]):
                  persistent_workers: bool | None = None, in_order: bool = True, order: str | None = None,
                  cost_hint: Any = None, errors: str = "fail", seed: int | None = None, reseed: bool = True,
                  max_item_bytes: int | None = None, socket: "str | os.PathLike[str] | None" = None,
-                 **others: Any) -> None:
+                 reconnect: float | bool | None = None, **others: Any) -> None:
         given = locals()
         arguments.refuse_unknown(others)
         self._iterable = arguments.is_iterable(dataset)
@@ -107,7 +110,7 @@ class DataLoader(arguments.Settled, Generic[_T]):
             name=type(dataset).__name__, batch_size=(batch_size or 1) if self._own_batches else None,
             drop_last=drop_last, order=order, errors=errors, timeout=timeout,
             slots=arguments.slots(prefetch_factor, self._iterable), most=max_item_bytes,
-            socket=None if socket is None else os.fspath(socket))
+            socket=None if socket is None else os.fspath(socket), reconnect=reconnect)
         single = self.batch_sampler is None
         self._fit = Fit(max_item_bytes, native=self.collate_fn is data.default_collate and not self._iterable,
                         collates=not single and not self._iterable)
@@ -115,6 +118,7 @@ class DataLoader(arguments.Settled, Generic[_T]):
             self._fit.see_shards()
         self._hints = Hints(dataset, cost_hint)
         self._batches = Batches(self.collate_fn, single=single, pin=pin_memory)
+        milliseconds(reconnect)  # is it allowed?
         self._pid = os.getpid()
         self._closed = False
         self._shared: Shared | Shards | None = None  # from the first iteration on

@@ -15,6 +15,7 @@ from typing import Any
 
 from .. import _core
 from ..errors import BudgetError
+from ..reconnection import Search, milliseconds
 from . import guest
 from .batches import Batches
 from .crew import Crew
@@ -35,6 +36,7 @@ class Options:
     slots: int
     most: int | None  # max_item_bytes
     socket: str | None
+    reconnect: float | bool | None = None
 
 
 @dataclass
@@ -47,6 +49,7 @@ class Shared:
     fit: Fit
     hints: Hints
     batches: Batches
+    search: Search
     streams: int = 0  # opened so far
     ended: _core.Stream | None = None  # the last one: its connection keeps daemon and guests until the next
 
@@ -64,12 +67,14 @@ class Shared:
                 stream = _core.Stream(
                     json.dumps(self._spec(about, width, len(index), timeout)), socket=self.options.socket,
                     program=os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "python",
-                    slots=self.options.slots, items=(index, hints))
+                    slots=self.options.slots, items=(index, hints),
+                    reconnect_ms=milliseconds(False))  # guests must be called to another daemon: Search
                 break
             except BudgetError:
                 if not self.fit.shrink():
                     raise
         self.crew.attach()
+        self.search.opened()
         if self.ended is not None:
             self.ended.close()
         return about, stream
@@ -113,4 +118,4 @@ def begin(only: int | None, setup: guest.Setup, context: Any, options: Options, 
     """Begins a crew: all guests, or (only) the one of a shard."""
     number = secrets.randbits(64)
     crew = Crew(dataclasses.replace(setup, crew=number, only=only), context)
-    return Shared(options, crew, number, fit, hints, batches)
+    return Shared(options, crew, number, fit, hints, batches, Search(options.reconnect))
