@@ -7,6 +7,8 @@
 #include <memory>
 #include <system_error>
 
+#include "daemon/service/listening.h"
+
 namespace sl {
 
 namespace {
@@ -106,7 +108,8 @@ Options parse_options(int argc, char** argv) {
     if (no_predict) options.config.predict = false;
     if (*threads) options.config.io_threads = cli.io_threads;
     if (options.worker_program.empty()) options.worker_program = beside_this_program("speedyloader-worker");
-    if (!options.check_config && options.config.socket.empty() && options.listen_fd < 0) {
+    if (!options.check_config && options.config.socket.empty() && options.listen_fd < 0 &&
+        !is_socket_activated()) {
         std::fprintf(stderr, "speedyloaderd: give --socket PATH (or --listen-fd N)\n");
         options.exit_status = 2;
     }
