@@ -16,6 +16,7 @@
 #include "daemon/options.h"
 #include "daemon/service/listening.h"
 #include "daemon/service/manager.h"
+#include "daemon/service/self_test.h"
 #include "io/manifest_file.h"
 
 namespace sl {
@@ -134,6 +135,7 @@ Result<void> run(const Options& options) {
 int main(int argc, char** argv) {
     sl::Options options = sl::parse_options(argc, argv);
     if (options.exit_status) return *options.exit_status;
+    if (options.self_test) return sl::self_test(sl::program_folder());
     sl::complete_config(options.config);
     if (options.check_config) {
         std::printf("%s\n", sl::describe_config(options.config).c_str());
