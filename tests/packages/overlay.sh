@@ -1,8 +1,9 @@
 #!/bin/sh
-# overlay.sh FOLDER SHARED: this machine's files under FOLDER/root, where every change stays in memory and goes away.
+# overlay.sh FOLDER SHARED [COMMAND...]: this machine's files under FOLDER/root, where every change stays in memory and
+# goes away.
 #
-# Run by test_packages.py in a mount and a PID name space of its own; SHARED is seen there as /mnt. Prints its
-# process id outside of that name space once all is ready, and then waits to be killed.
+# Run by machine.py in a mount and a PID name space of its own; SHARED is seen there as /mnt. Prints its process id
+# outside of that name space once all is ready, and becomes COMMAND, or waits to be killed.
 set -e
 folder=$1
 # Before /proc is another one.
@@ -19,4 +20,6 @@ mount -t tmpfs tmpfs "$folder/root/tmp"
 chmod 1777 "$folder/root/tmp"
 mount --bind "$2" "$folder/root/mnt"
 echo "$outside"
+shift 2
+if [ $# -gt 0 ]; then exec "$@"; fi
 exec sleep infinity

@@ -12,11 +12,10 @@ import shutil
 import subprocess
 
 import pytest
+from machine import NAMES, Machine, shared_folder
 
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parents[1]
-PACKAGES = ROOT / "build" / "package" / "packages"
-NAMES = ["speedyloader-daemon", "libspeedyloader0", "libspeedyloader-dev", "python3-speedyloader"]
 CONFIG = "etc/speedyloader/speedyloader.toml"
 # What installing any package changes, and what stays on purpose: the daemon's user.
 NOT_OURS = re.compile(r"(var/lib/dpkg|var/log|var/cache/(ldconfig|man|debconf)|var/lib/(systemd|python))(/.*)?|"
@@ -24,71 +23,13 @@ NOT_OURS = re.compile(r"(var/lib/dpkg|var/log|var/cache/(ldconfig|man|debconf)|v
 
 
 @pytest.fixture(scope="module")
-def packages():
-    found = {file.name.split("_")[0]: file for file in PACKAGES.glob("*.deb")}
-    if not found:
-        pytest.skip(f"no packages in {PACKAGES}; tests/packages/build.sh builds them")
-    assert sorted(found) == sorted(NAMES)
-    return found
-
-
-class Machine:
-    """This machine with the packages installed; commands run in it as root, with little environment."""
-
-    def __init__(self, folder, shared):
-        self.folder = folder
-        folder.mkdir()
-        self._holder = subprocess.Popen(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh",
-                                         str(HERE / "overlay.sh"), str(folder), str(shared)], text=True,
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self._pid = self._holder.stdout.readline().strip()
-        if not self._pid:
-            pytest.skip(f"no overlay of this machine: {self._holder.stderr.read().strip()}")
-        self.changes = pathlib.Path(f"/proc/{self._pid}/root{folder}/changes")
-
-    def try_run(self, *command):
-        inside = ["nsenter", f"--target={self._pid}", "--mount", "--pid", "chroot", str(self.folder / "root"), "env", "-i",
-                  "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp", "LC_ALL=C.UTF-8",
-                  "DEBIAN_FRONTEND=noninteractive"]
-        return subprocess.run([*inside, *map(str, command)], capture_output=True, text=True, timeout=120,
-                              stdin=subprocess.DEVNULL)
-
-    def run(self, *command):
-        done = self.try_run(*command)
-        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
-        return done.stdout
-
-    def changed_files(self):
-        """Files and folders that are other than before, as paths below /; folders only if they are new."""
-        found = set()
-        for place, folders, files in os.walk(self.changes):
-            for name in [*folders, *files]:
-                path = pathlib.Path(place, name)
-                below = path.relative_to(self.changes)
-                if name in folders and not path.is_symlink() and pathlib.Path("/", below).is_dir():
-                    continue
-                found.add(str(below))
-        return found
-
-    def close(self):
-        self._holder.kill()  # unshare takes no SIGTERM; its child goes with it
-        self._holder.communicate()
-
-
-@pytest.fixture(scope="module")
-def machine(packages, session_folder, few_photos, tmp_path_factory):
+def machine(packages, few_photos, tmp_path_factory):
     if os.geteuid() != 0:
         pytest.skip("only root can install packages")
-    shared = tmp_path_factory.mktemp("shared")
-    shared.chmod(0o755)
-    for package in packages.values():
-        shutil.copy(package, shared)
-    shutil.copytree(few_photos, shared / "photos")
-    for file in HERE.glob("job.*"):
-        shutil.copy(file, shared)
-    made = Machine(tmp_path_factory.mktemp("overlay") / "machine", shared)
+    made = Machine(tmp_path_factory.mktemp("overlay") / "machine", shared_folder(tmp_path_factory, packages, few_photos))
     try:
-        made.run("sh", "-c", "dpkg --force-unsafe-io -i /mnt/*.deb")
+        # Of triggers only ours: the index of all manual pages would take longer than everything else.
+        made.run("sh", "-c", "dpkg --force-unsafe-io --no-triggers -i /mnt/*.deb && dpkg --triggers-only libc-bin")
         yield made
     finally:
         made.close()
