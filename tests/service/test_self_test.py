@@ -1,7 +1,9 @@
 """speedyloaderd --self-test: good where all is well, and a line that says what is not where it is not."""
 
+import pathlib
 import shutil
 import subprocess
+import sys
 
 import pytest
 from support.daemon import PROGRAMS, marked, wait_for
@@ -42,6 +44,14 @@ def test_every_part_is_tried_and_good_here(daemons):
 def test_a_user_without_rights_may_run_it(daemons, as_nobody):
     status, found = self_test(daemons, wrap=as_nobody)
     assert status == 0, found
+
+
+def test_a_machine_that_refuses_io_uring_is_good_and_it_is_said(daemons):
+    wrap = [sys.executable, pathlib.Path(__file__).parents[1] / "reading" / "without_uring.py"]
+    status, found = self_test(daemons, wrap=wrap)
+    assert status == 0, found
+    assert found["io_uring"][1].startswith("refused, threads read instead: ")
+    assert found["reading"][1].startswith("threads")
 
 
 def test_workers_that_die_are_a_failure(daemons, copy):
