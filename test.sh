@@ -2,11 +2,12 @@
 # ./test.sh: installs what tests need, builds, runs every test and ends with "N passed, N failed, N skipped".
 #
 # Steps: ctest in the dev preset; the same C and C++ tests under AddressSanitizer and
-# UndefinedBehaviorSanitizer; those labelled `tsan` under ThreadSanitizer; the fuzz targets; pytest with the distribution's
-# Python; the Python package's tests (tests/python) and its wheel in an environment with the frameworks, which
-# is kept in the user's cache; those of them marked `sanitized` under AddressSanitizer. Tests labelled
-# `serial` (they count processes, or measure time) run alone, the others two at a time. A step that fails
-# counts as one failed test and the next step still runs. Exit 0 only if something ran and nothing failed.
+# UndefinedBehaviorSanitizer; those labelled `tsan` under ThreadSanitizer; the fuzz targets; the Debian
+# packages, which are only built; pytest with the distribution's Python; the Python package's tests (tests/python) and its wheel in an
+# environment with the frameworks, which is kept in the user's cache; those of them marked `sanitized` under
+# AddressSanitizer. Tests labelled `serial` (they count processes, or measure time) run alone, the others two at
+# a time. A step that fails counts as one failed test and the next step still runs. Exit 0 only if something ran
+# and nothing failed.
 # Needs no prompt; may be run again at any time.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -23,7 +24,8 @@ preloaded=() # variables for pytest alone, not for what starts it
 package=(-DSL_BUILD_PYTHON=OFF) # turned on where there is an environment to build for
 
 test_packages=(libcmocka-dev python3-pytest python3-pil python3-numpy python3-fusepy "libfuse2|libfuse2t64"
-    libjpeg-turbo-progs strace abigail-tools clang-16 libclang-rt-16-dev mate-backgrounds ukui-wallpapers plasma-workspace-wallpapers)
+    libjpeg-turbo-progs strace systemd lintian dpkg-dev abigail-tools clang-16 libclang-rt-16-dev mate-backgrounds
+    ukui-wallpapers plasma-workspace-wallpapers)
 
 # attempt TITLE COMMAND...: runs a step that is no test; its failure is counted, not fatal.
 attempt() {
@@ -110,6 +112,13 @@ build_wheel() {
         --config-settings "cmake.define.CMAKE_CXX_FLAGS_RELWITHDEBINFO=-O2 -g"
 }
 
+# For tests/packages; without the environment there is no Python package, and what needs it is counted as failed.
+build_debs() {
+    local python=()
+    if [ -n "$python_env" ]; then python=("$python_env/bin/python"); fi
+    attempt "building the Debian packages" tests/packages/build.sh "${python[@]}"
+}
+
 # A file with sanitized tests imports no framework; the sanitizer's library has to come before the C library.
 run_sanitized_python() {
     local files
@@ -140,6 +149,7 @@ main() {
         run_tsan
         run_fuzz
         fixed_map=()
+        build_debs || true
         run_pytest system dev /usr/bin/python3 tests --ignore=tests/python
         if [ -n "$python_env" ]; then
             build_wheel || true

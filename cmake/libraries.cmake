@@ -5,6 +5,7 @@ find_package(Boost REQUIRED)                      # headers only: Boost.Interpro
 find_package(nlohmann_json REQUIRED)
 find_package(JPEG REQUIRED)
 find_package(spdlog REQUIRED)
+pkg_check_modules(LIBSYSTEMD REQUIRED IMPORTED_TARGET libsystemd)
 pkg_check_modules(LIBURING REQUIRED IMPORTED_TARGET liburing)
 pkg_check_modules(VIPS REQUIRED IMPORTED_TARGET vips)
 pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)

@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
 #include <functional>
 #include <map>
 
 #include "daemon/read_toml.h"
 #include "daemon/stream/memory_budget.h"
+#include "shm/control_group.h"
 #include "shm/segment.h"
 
 namespace sl {
@@ -169,12 +169,8 @@ std::uint32_t usable_cores() {
     cpu_set_t set;
     std::uint32_t cores = 1;
     if (::sched_getaffinity(0, sizeof set, &set) == 0) cores = static_cast<std::uint32_t>(CPU_COUNT(&set));
-    std::ifstream quota_file("/sys/fs/cgroup/cpu.max");  // "max 100000" or "150000 100000"
-    double quota = 0;
-    double period = 0;
-    if (quota_file >> quota >> period && period > 0) {
-        cores = std::min(cores, static_cast<std::uint32_t>(std::ceil(quota / period)));
-    }
+    if (const double quota = ControlGroups().cores(); quota < cores)
+        cores = static_cast<std::uint32_t>(std::ceil(quota));
     return std::max(cores, 1U);
 }
 

@@ -12,9 +12,11 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "daemon/broker/listener.h"
 #include "daemon/broker/server.h"
 #include "daemon/options.h"
+#include "daemon/service/listening.h"
+#include "daemon/service/manager.h"
+#include "daemon/service/self_test.h"
 #include "io/manifest_file.h"
 
 namespace sl {
@@ -72,8 +74,8 @@ Result<UniqueFd> catch_signals(EventLoop& loop) {
 
 Result<void> run(const Options& options) {
     const Config& config = options.config;
-    auto listener = options.listen_fd >= 0 ? adopt_listener(options.listen_fd) : listen_at(config.socket);
-    if (!listener) return std::unexpected(listener.error());
+    auto listening = start_listening(options.listen_fd, config.socket);
+    if (!listening) return std::unexpected(listening.error());
     auto loop = EventLoop::create();
     if (!loop) return std::unexpected(loop.error());
     auto signals = catch_signals(**loop);
@@ -97,17 +99,23 @@ Result<void> run(const Options& options) {
     if (!(*conductor)->reader_note().empty()) spdlog::warn("{}", (*conductor)->reader_note());
     spdlog::info("reading with {}", (*conductor)->reader().description());
 
-    auto server = Server::create(**loop, **conductor, std::move(*listener),
-                                 {.socket_name = config.socket,
+    auto server = Server::create(**loop, **conductor, std::move(listening->socket),
+                                 {.socket_name = listening->name,
                                   .worker_program = options.worker_program,
                                   .manifest_folder = user_manifest_folder(),
                                   .is_private = options.is_private});
     if (!server) return std::unexpected(server.error());
+    ServiceManager manager(**loop, options.is_private, [&server, &conductor] {
+        return ServiceManager::Load{(*server)->clients(), (*conductor)->streams().size()};
+    });
     spdlog::info("ready");
+    manager.ready();
     (*loop)->run();
 
-    // While the listener still answers: a daemon that starts now is refused, or binds the name for itself.
-    if (options.listen_fd < 0) ::unlink(config.socket.c_str());
+    manager.stopping();
+    // While the listener still answers: a daemon that starts now is refused, or binds the name for itself. A
+    // path of somebody else's stays, and who connects meanwhile waits there for the next daemon.
+    if (listening->owns_path) ::unlink(listening->name.c_str());
     bool scans_ended = (*server)->shut_down();
     bool reads_ended = (*conductor)->shut_down();
     if (!scans_ended || !reads_ended) {
@@ -127,6 +135,7 @@ Result<void> run(const Options& options) {
 int main(int argc, char** argv) {
     sl::Options options = sl::parse_options(argc, argv);
     if (options.exit_status) return *options.exit_status;
+    if (options.self_test) return sl::self_test(sl::program_folder());
     sl::complete_config(options.config);
     if (options.check_config) {
         std::printf("%s\n", sl::describe_config(options.config).c_str());

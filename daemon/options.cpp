@@ -7,20 +7,28 @@
 #include <memory>
 #include <system_error>
 
+#include "daemon/service/listening.h"
+
 namespace sl {
 
 namespace {
 
-std::string beside_this_program(const char* name) {
+// Beside this program in a build tree and in a wheel; where it was installed, among the programs that no
+// person starts.
+std::string find_worker() {
+    constexpr char kName[] = "speedyloader-worker";
+    const std::filesystem::path folder = program_folder();
+    const auto installed = folder / "../libexec/speedyloader" / kName;
     std::error_code error;
-    auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-    return error ? name : (self.parent_path() / name).string();
+    if (std::filesystem::exists(folder / kName, error) || !std::filesystem::exists(installed, error))
+        return (folder / kName).string();
+    return installed.lexically_normal().string();
 }
 
 // The worker knows the codecs; the daemon links none.
 std::string describe_version() {
     std::string text = "speedyloaderd " SL_VERSION "\nreader back ends: io_uring, threads\ncodecs: ";
-    std::string command = "'" + beside_this_program("speedyloader-worker") + "' --codecs";
+    std::string command = "'" + find_worker() + "' --codecs";
     std::unique_ptr<FILE, int (*)(FILE*)> output(::popen(command.c_str(), "r"), ::pclose);
     char line[512];
     if (!output || std::fgets(line, sizeof line, output.get()) == nullptr) return text + "unknown, no worker";
@@ -41,6 +49,12 @@ std::function<std::string(const std::string&)> checked(Parse parse, Target& targ
 }
 
 }  // namespace
+
+std::string program_folder() {
+    std::error_code error;
+    const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+    return error ? "." : self.parent_path().string();
+}
 
 Options parse_options(int argc, char** argv) {
     Options options;
@@ -72,11 +86,12 @@ Options parse_options(int argc, char** argv) {
     app.add_option("--config", options.config_file, "TOML configuration file");
     std::string check_file;
     auto* check = app.add_option("--check-config", check_file, "check a configuration file and leave");
+    app.add_flag("--self-test", options.self_test, "try what this machine allows, one line each, and leave");
     app.add_flag("--private", options.is_private, "serve this user only; leave after the last client");
     app.add_option("--listen-fd", options.listen_fd, "descriptor of a listening socket");
     app.add_flag("--detach", options.detach, "go on in the background");
     app.add_option("--worker-program", options.worker_program,
-                   "speedyloader-worker (default: beside this one)");
+                   "speedyloader-worker (default: the one installed with this)");
     app.add_option("--log-level", options.log_level, "trace, debug, info, warn, error or off");
     try {
         app.parse(argc, argv);
@@ -105,8 +120,9 @@ Options parse_options(int argc, char** argv) {
     if (*timeout) options.config.read_timeout = cli.read_timeout;
     if (no_predict) options.config.predict = false;
     if (*threads) options.config.io_threads = cli.io_threads;
-    if (options.worker_program.empty()) options.worker_program = beside_this_program("speedyloader-worker");
-    if (!options.check_config && options.config.socket.empty() && options.listen_fd < 0) {
+    if (options.worker_program.empty()) options.worker_program = find_worker();
+    if (!options.check_config && !options.self_test && options.config.socket.empty() &&
+        options.listen_fd < 0 && !is_socket_activated()) {
         std::fprintf(stderr, "speedyloaderd: give --socket PATH (or --listen-fd N)\n");
         options.exit_status = 2;
     }

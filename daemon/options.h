@@ -12,6 +12,7 @@ struct Options {
     Config config;
     std::string config_file;
     bool check_config = false;
+    bool self_test = false;
     bool is_private = false;
     bool detach = false;
     int listen_fd = -1;
@@ -21,5 +22,8 @@ struct Options {
 };
 
 Options parse_options(int argc, char** argv);
+
+// Where this program lies, and the programs that are installed with it.
+std::string program_folder();
 
 }  // namespace sl

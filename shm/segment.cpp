@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 
+#include "shm/control_group.h"
 #include "shm/layout.h"
 
 #ifndef MFD_NOEXEC_SEAL
@@ -50,12 +51,6 @@ Result<void> add_seals(int fd, int seals) {
 }
 
 constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
-
-std::uint64_t read_number(const char* path) {
-    std::ifstream file(path);
-    std::uint64_t value = 0;
-    return file >> value ? value : kNoLimit;
-}
 
 // The sum of the named lines of a file of "name number ..." lines; nothing if it has none of them.
 std::optional<std::uint64_t> sum_of(const char* path, std::initializer_list<std::string_view> names) {
@@ -129,18 +124,10 @@ Result<UniqueFd> Segment::read_only_fd() const {
 }
 
 std::uint64_t available_memory() {
-    // Missing files and numbers mean no limit.
-    std::uint64_t available = sum_of("/proc/meminfo", {"MemAvailable:"}).value_or(kNoLimit / 1024) * 1024;
-    std::uint64_t limit = read_number("/sys/fs/cgroup/memory.max");  // "max" is no number: no limit
-    std::uint64_t used = read_number("/sys/fs/cgroup/memory.current");
-    if (limit != kNoLimit && used != kNoLimit) {
-        // File pages count as used but are given up when somebody needs the memory.
-        std::uint64_t cached =
-            sum_of("/sys/fs/cgroup/memory.stat", {"inactive_file", "active_file"}).value_or(0);
-        used -= std::min(used, cached);
-        available = std::min(available, limit - std::min(limit, used));
-    }
-    return available;
+    // A missing file means no limit.
+    const std::uint64_t available =
+        sum_of("/proc/meminfo", {"MemAvailable:"}).value_or(kNoLimit / 1024) * 1024;
+    return std::min(available, ControlGroups().memory_left());
 }
 
 }  // namespace sl

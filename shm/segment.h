@@ -59,7 +59,7 @@ class Segment {
     Mapping mapping_;
 };
 
-// Bytes the machine could still give (MemAvailable, and the memory cgroup's limit if there is one).
+// Bytes the machine could still give: MemAvailable, and what the control groups leave.
 std::uint64_t available_memory();
 
 }  // namespace sl

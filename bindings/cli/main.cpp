@@ -9,6 +9,7 @@
 #include "bindings/cli/quarantine.h"
 #include "bindings/cli/run.h"
 #include "bindings/cli/scan.h"
+#include "bindings/cli/self_test.h"
 #include "bindings/cli/trace.h"
 
 namespace {
@@ -125,6 +126,12 @@ int main(int argc, char** argv) {
     scan_verb->add_option("folder", look.folder, "folder of images")->required();
     add_look(scan_verb, look);
     scan_verb->callback([&] { exit_status = scan(look.folder, look.socket, look.json); });
+
+    std::string tested_daemon;
+    CLI::App* self_test_verb =
+        app.add_subcommand("self-test", "stream known pictures through a daemon of its own, compare every byte");
+    self_test_verb->add_option("--daemon", tested_daemon, "the program (default: as any client would find it)");
+    self_test_verb->callback([&] { exit_status = self_test(tested_daemon); });
 
     double verdict_seconds = 3;
     add_verdict(app, look, verdict_seconds, exit_status);

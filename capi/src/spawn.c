@@ -47,6 +47,9 @@ static bool try_beside_library(search* found) {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%.*s/../bin/speedyloaderd", length, folder);
     if (try_program(found, path)) return true;
+    /* A distribution's library lies one folder deeper, in lib/ARCHITECTURE. */
+    snprintf(path, sizeof path, "%.*s/../../bin/speedyloaderd", length, folder);
+    if (try_program(found, path)) return true;
     snprintf(path, sizeof path, "%.*s/speedyloaderd", length, folder);
     return try_program(found, path);
 }

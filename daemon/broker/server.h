@@ -29,6 +29,7 @@ class Server {
     ~Server();
     // Ends all sessions. False if a scan has not returned: then it is left to the process's end.
     bool shut_down();
+    [[nodiscard]] std::size_t clients() const { return sessions_.size(); }
 
   private:
     Server(EventLoop& loop, Conductor& conductor, UniqueFd listener, ServerOptions options);
