@@ -3,11 +3,11 @@
 #
 # Steps: ctest in the dev preset; the same C and C++ tests under AddressSanitizer and
 # UndefinedBehaviorSanitizer; those labelled `tsan` under ThreadSanitizer; the fuzz targets; the Debian
-# packages, which are only built; pytest with the distribution's Python; the Python package's tests (tests/python) and its wheel in an
-# environment with the frameworks, which is kept in the user's cache; those of them marked `sanitized` under
-# AddressSanitizer. Tests labelled `serial` (they count processes, or measure time) run alone, the others two at
-# a time. A step that fails counts as one failed test and the next step still runs. Exit 0 only if something ran
-# and nothing failed.
+# packages, which are only built; pytest with the distribution's Python; the Python package's tests
+# (tests/python) and its wheel in an environment with the frameworks, which is kept in the user's cache; those
+# of them marked `sanitized` under AddressSanitizer. Tests labelled `serial` (they count processes, or measure
+# time) run alone, the others two at a time. A step that fails counts as one failed test and the next step
+# still runs. Exit 0 only if something ran and nothing failed.
 # Needs no prompt; may be run again at any time.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"

@@ -109,6 +109,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     auto options = sized<sl_connect_options>();
     options.socket = path.c_str();
     options.timeout_ms = kPatienceMs;
+    options.reconnect_ms = SL_NO_RECONNECT;
     if (data[0] % 3 == 0) {
         be_a_guest(options);
     } else {
