@@ -86,7 +86,10 @@ sl_status Stream::take(std::int64_t timeout_ms, std::uint64_t until, sl_batch** 
         status = sl_next(handles_.stream, timeout_ms, batch);
         if (status == SL_END_OF_EPOCH) ++ends_;
     } while (status == SL_END_OF_EPOCH);
-    if (!is_ring_of_today()) return status;  // what is held is of an old one
+    // Only a call that waited, or the one after it, can have changed daemons.
+    bool may_have_changed = unsure_ || status != SL_OK || timeout_ms != 0;
+    unsure_ = status != SL_OK;
+    if (may_have_changed && !is_ring_of_today()) return status;  // what is held is of an old one
     if (status != SL_TIMEOUT || ring_full_ != RingFull::kError || leases_->count() < slots_) return status;
     return SL_NOT_READY;
 }

@@ -93,6 +93,7 @@ class Stream {
     FairMutex mutex_;          // guards handles_ and ends_
     Handles handles_;
     std::uint64_t ends_ = 0;        // epochs whose end was met
+    bool unsure_ = false;           // the last call came back without a batch; guarded as ends_
     nanobind::object interrupted_;  // under the GIL
     std::atomic<bool> closed_{false};
     std::atomic<std::uint64_t> reconnects_{0};
