@@ -25,7 +25,8 @@ void add_run(CLI::App& app, RunOptions& options, int& exit_status) {
     verb->add_option("--batch", options.changes.batch, "samples a batch")->check(CLI::PositiveNumber);
     verb->add_option("--seed", options.changes.seed, "of order and augmentation")
         ->check(CLI::NonNegativeNumber);
-    verb->add_option("--profile", options.changes.profile, "pillow: the bytes of Pillow up to 12; pillow13; fast: near them")
+    verb->add_option("--profile", options.changes.profile,
+                     "pillow: the bytes of Pillow up to 12; pillow13; fast: near them")
         ->check(CLI::IsMember({"pillow", "pillow13", "fast"}));
     verb->add_option("--policy", options.changes.policy, "strict: planned order; ready: as they finish")
         ->check(CLI::IsMember({"strict", "ready"}));
@@ -102,8 +103,7 @@ void add_quarantine(CLI::App& app, QuarantineOptions& options, int& exit_status)
     CLI::Option* paths = forgive->add_option("paths", options.paths, "files, or folders with all below them");
     forgive->add_flag("--all", options.all, "everything")->excludes(paths);
     forgive->add_flag("--json", options.json, "one JSON object on stdout");
-    forgive->callback(
-        [&] { exit_status = forgive_quarantine(options.paths, options.all, options.json); });
+    forgive->callback([&] { exit_status = forgive_quarantine(options.paths, options.all, options.json); });
 }
 
 }  // namespace
@@ -122,15 +122,17 @@ int main(int argc, char** argv) {
     add_look(status_verb, look);
     status_verb->callback([&] { exit_status = status(look.socket, look.json); });
 
-    CLI::App* scan_verb = app.add_subcommand("scan", "make or refresh a folder's manifest, and say what was found");
+    CLI::App* scan_verb =
+        app.add_subcommand("scan", "make or refresh a folder's manifest, and say what was found");
     scan_verb->add_option("folder", look.folder, "folder of images")->required();
     add_look(scan_verb, look);
     scan_verb->callback([&] { exit_status = scan(look.folder, look.socket, look.json); });
 
     std::string tested_daemon;
-    CLI::App* self_test_verb =
-        app.add_subcommand("self-test", "stream known pictures through a daemon of its own, compare every byte");
-    self_test_verb->add_option("--daemon", tested_daemon, "the program (default: as any client would find it)");
+    CLI::App* self_test_verb = app.add_subcommand(
+        "self-test", "stream known pictures through a daemon of its own, compare every byte");
+    self_test_verb->add_option("--daemon", tested_daemon,
+                               "the program (default: as any client would find it)");
     self_test_verb->callback([&] { exit_status = self_test(tested_daemon); });
 
     double verdict_seconds = 3;

@@ -93,8 +93,8 @@ def allowed_system_calls():
 @pytest.mark.parametrize("back_end", ["auto", "threads"])
 def test_every_system_call_of_daemon_and_workers_is_allowed(daemons, photos, tmp_path, back_end):
     allowed = allowed_system_calls()
-    assert {"io_uring_setup", "memfd_create", "pidfd_open", "execve"} <= allowed
-    assert not {"mount", "reboot", "ptrace", "init_module", "chroot", "bpf"} & allowed
+    assert {"io_uring_setup", "memfd_create", "pidfd_open", "execve", "seccomp"} <= allowed
+    assert not {"mount", "reboot", "ptrace", "init_module", "chroot", "bpf", "process_vm_writev"} & allowed
     trace = tmp_path / "calls"
     daemon = daemons.start("--io", back_end, wrap=[tool("strace"), "-f", "-qq", "-e", "signal=none", "-o", trace])
     daemons.run(spec(photos, profile="fast"), daemon)
@@ -149,7 +149,7 @@ def test_tmpfiles_makes_the_folder_of_the_socket(tmp_path):
 
 
 CONFIG = ROOT / "systemd" / "speedyloader.toml"
-SET_HERE = {"socket", "memory", "input"}  # without a default, or with one that is this machine's
+SET_HERE = {"socket", "memory", "input", "bytes"}  # without a default, or with one that is this machine's
 
 
 def check_config(file):
@@ -164,7 +164,7 @@ def test_the_annotated_configuration_names_every_key_with_its_default(tmp_path):
     assert run(PROGRAMS / "speedyloaderd", "--check-config", CONFIG)[0] == 0
     defaults = check_config(CONFIG)
     uncommented = tmp_path / "all.toml"
-    uncommented.write_text(re.sub(r"^# (\w+ = )", r"\1", annotated, flags=re.MULTILINE))
+    uncommented.write_text(re.sub(r"^# (\w+ = |\[)", r"\1", annotated, flags=re.MULTILINE))
     shown = check_config(uncommented)
     named = set(re.findall(r"^# (\w+) = ", annotated, re.MULTILINE))
     assert set(defaults) <= named, set(defaults) - named
