@@ -15,6 +15,7 @@
 
 #include "daemon/plan/decode_memory.h"
 #include "daemon/plan/pipeline.h"
+#include "shm/fault.h"
 #include "shm/wake.h"
 
 extern char** environ;
@@ -71,6 +72,7 @@ Result<Worker> Worker::start(const WorkerProgram& program) {
     auto pid = spawn(program, theirs.get());
     if (!pid) return std::unexpected(pid.error());
     worker.pid_ = *pid;
+    SL_FAULT_PASSED_ON();
     if (program.sandbox) worker.max_pixels_ = Pipeline{}.max_pixels;
     worker.pidfd_.reset(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)));
     if (!worker.pidfd_) {
@@ -158,6 +160,7 @@ Result<void> Worker::announce(std::uint64_t stream, const About& about) {
     if (!sent) return sent;
     if (about.rows != nullptr) sent = send_segment(stream, SL_SEGMENT_ROWS, *about.rows);
     if (sent) sent = send_segment(stream, SL_SEGMENT_SAMPLES, *about.samples);
+    SL_FAULT(daemon_worker_told);
     told();  // the first messages alone do no harm: the next announcement replaces them
     return sent;
 }
@@ -181,6 +184,7 @@ Result<void> Worker::forget(std::uint64_t stream) {
 
 void Worker::push(const sl_shm_job& job) {
     jobs_.push(job);
+    SL_FAULT(daemon_job_pushed);
     held_.push_back(job.tag);
     pushed_ = true;
 }
@@ -188,6 +192,7 @@ void Worker::push(const sl_shm_job& job) {
 void Worker::flush() {
     if (!std::exchange(pushed_, false)) return;
     call();
+    SL_FAULT(daemon_worker_called);
 }
 
 void Worker::call() {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "daemon/pool/worker_pool.h"
+#include "shm/fault.h"
 
 namespace sl {
 
@@ -69,6 +70,7 @@ void WorkerPool::welcome(Entry& entry) {
 
 void WorkerPool::on_mapped(Entry& entry, std::uint64_t stream) {
     if (entry.announced.erase(stream) == 0) return kill(entry, "mapped a stream that it was not told of");
+    SL_FAULT(daemon_worker_mapped);
     entry.ticks = 0;
     if (streams_.contains(stream)) {
         entry.worker->mapped(stream);

@@ -21,6 +21,7 @@
 #include "daemon/worker/decode/glance.h"
 #include "daemon/worker/sandbox.h"
 #include "daemon/worker/transform/execute.h"
+#include "shm/fault.h"
 #ifdef SL_TEST_HOOKS
 #include "daemon/worker/test_escapes.h"
 #include "daemon/worker/test_hooks.h"
@@ -87,6 +88,7 @@ sl_shm_completion work(const Attachment& attachment, const sl_shm_job& job, Exec
         set_error(completion, executed.error());
     }
     completion.end_ns = clock_ns(CLOCK_MONOTONIC);
+    SL_FAULT(worker_decoded);
     return completion;
 }
 
@@ -104,6 +106,7 @@ sl_shm_completion look(const Attachment& attachment, const sl_shm_job& job) {
         completion.height = info->height;
         completion.progressive = info->progressive ? 1 : 0;
     }
+    SL_FAULT(worker_header_seen);
     return completion;
 }
 
@@ -159,6 +162,7 @@ int run(bool sandbox) {
     pid_t daemon = ::getppid();
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != daemon) return 1;
+    SL_FAULT(worker_started);
     ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     UniqueFd socket(kSocket);
     if (auto started = start_codecs(); !started) return give_up(socket, started.error());
@@ -168,10 +172,12 @@ int run(bool sandbox) {
     }
     auto attachment = Attachment::attach(std::move(socket));
     if (!attachment) return complain(attachment.error());
+    SL_FAULT(worker_equipped);
     Executor executor;
     while (true) {
         auto job = attachment->next_job();
         if (!job) return job.error().status == Status::kDisconnected ? 0 : 1;
+        SL_FAULT(worker_job_taken);
         if (job->output_offset == SL_SHM_NO_OUTPUT) {
             attachment->complete_header(look(*attachment, *job));
         } else {
