@@ -13,6 +13,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "shm/segment.h"
 #include "shm/socket.h"
@@ -27,6 +28,7 @@ struct WorkerProgram {
 
     // Not explicit: a path alone is a sandboxed worker.
     WorkerProgram(std::string at = {}, bool in_sandbox = true) : path(std::move(at)), sandbox(in_sandbox) {}
+    WorkerProgram(const char* at) : path(at) {}
 };
 
 class Worker {

@@ -27,7 +27,7 @@ from support.specs import id_spec  # noqa: E402
 
 LIST = (HERE.parents[1] / "shm" / "fault_points.h").read_text()
 POINTS = {name: int(time) for name, time in re.findall(r"X\((\w+), (\d+), \"", LIST)}
-COUNT, BATCH, EPOCHS = 240, 16, 2
+COUNT, BATCH, EPOCHS = 160, 16, 2
 ITEMS = 120
 
 if "SL_TEST_HOOKS:BOOL=ON" not in (BUILD / "CMakeCache.txt").read_text():
