@@ -6,7 +6,7 @@
 # shellcheck disable=SC2034  # used by the scripts that source this
 build_packages=(g++ cmake ninja-build "pkg-config|pkgconf" ccache liburing-dev libjpeg-dev libvips-dev
     libyuv-dev libboost-dev libhwy-dev nlohmann-json3-dev libspdlog-dev libcli11-dev libtomlplusplus-dev
-    libxxhash-dev libsystemd-dev python3-dev python3-venv)
+    libxxhash-dev libseccomp-dev libsystemd-dev python3-dev python3-venv)
 
 say() { printf '%s\n' "$*"; }
 complain() { printf '%s\n' "${0##*/}: $*" >&2; }

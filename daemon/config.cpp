@@ -36,6 +36,14 @@ Setter number(T& target, std::int64_t least) {
     };
 }
 
+Setter truth(bool& target) {
+    return [&target](const toml::node& node) -> Result<void> {
+        if (!node.is_boolean()) return fail(Status::kInvalidArgument, "must be true or false");
+        target = node.value_or(target);
+        return {};
+    };
+}
+
 Setter bytes(std::uint64_t& target) {
     return [&target](const toml::node& node) -> Result<void> {
         if (auto value = node.value_exact<std::int64_t>(); value && *value >= 0) {
@@ -141,12 +149,8 @@ Result<void> load_config(const std::string& path, Config& config) {
          }},
         {"io_entries", number(config.io_entries, 2)},
         {"io_threads", number(config.io_threads, 1)},
-        {"predict",
-         [&](const toml::node& node) -> Result<void> {
-             if (!node.is_boolean()) return fail(Status::kInvalidArgument, "must be true or false");
-             config.predict = node.value_or(true);
-             return {};
-         }},
+        {"predict", truth(config.predict)},
+        {"sandbox", truth(config.sandbox)},
         {"read_timeout", [&](const toml::node& node) -> Result<void> {
              auto seconds = node.value<double>();
              auto time = parse_time(seconds ? std::to_string(*seconds) : node.value_or<std::string>(""));
@@ -190,7 +194,8 @@ std::string describe_config(const Config& config) {
            " io_entries=" + std::to_string(config.io_entries) +
            " io_threads=" + std::to_string(config.io_threads) +
            " read_timeout=" + std::to_string(config.read_timeout.count()) + "ms" +
-           " predict=" + (config.predict ? "true" : "false");
+           " predict=" + (config.predict ? "true" : "false") +
+           " sandbox=" + (config.sandbox ? "true" : "false");
 }
 
 }  // namespace sl

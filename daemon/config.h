@@ -22,6 +22,7 @@ struct Config {
     std::uint32_t io_entries = 256;
     std::uint32_t io_threads = 4;                    // for each mount
     std::chrono::milliseconds read_timeout{30'000};  // a sample that cannot be read within it fails
+    bool sandbox = true;                             // false: workers decode unconfined (docs/sandbox.md)
     bool predict = true;  // false: every sample is taken for an average one, and starts when its turn comes
 };
 

@@ -82,7 +82,7 @@ Result<void> run(const Options& options) {
     if (!signals) return std::unexpected(signals.error());
 
     ConductorOptions conductor_options;
-    conductor_options.worker_program = options.worker_program;
+    conductor_options.worker_program = {options.worker_program, config.sandbox};
     conductor_options.workers = config.workers;
     conductor_options.memory_bytes = config.memory;
     conductor_options.input_bytes = config.input;
@@ -101,7 +101,7 @@ Result<void> run(const Options& options) {
 
     auto server = Server::create(**loop, **conductor, std::move(listening->socket),
                                  {.socket_name = listening->name,
-                                  .worker_program = options.worker_program,
+                                  .worker_program = {options.worker_program, config.sandbox},
                                   .manifest_folder = user_manifest_folder(),
                                   .is_private = options.is_private});
     if (!server) return std::unexpected(server.error());

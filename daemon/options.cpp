@@ -83,6 +83,8 @@ Options parse_options(int argc, char** argv) {
             ->check(checked(parse_time, cli.read_timeout));
     bool no_predict = false;
     app.add_flag("--no-predict", no_predict, "take every sample for an average one, for comparisons");
+    bool no_sandbox = false;
+    app.add_flag("--no-sandbox", no_sandbox, "let workers decode unconfined (docs/sandbox.md)");
     app.add_option("--config", options.config_file, "TOML configuration file");
     std::string check_file;
     auto* check = app.add_option("--check-config", check_file, "check a configuration file and leave");
@@ -119,6 +121,7 @@ Options parse_options(int argc, char** argv) {
     if (*entries) options.config.io_entries = cli.io_entries;
     if (*timeout) options.config.read_timeout = cli.read_timeout;
     if (no_predict) options.config.predict = false;
+    if (no_sandbox) options.config.sandbox = false;
     if (*threads) options.config.io_threads = cli.io_threads;
     if (options.worker_program.empty()) options.worker_program = find_worker();
     if (!options.check_config && !options.self_test && options.config.socket.empty() &&

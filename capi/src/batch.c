@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "internal.h"
+#include "shm/fault.h"
 
 _Static_assert((int)SL_FLOAT32 == SL_SHM_FLOAT32 && (int)SL_FLOAT16 == SL_SHM_FLOAT16 &&
                    (int)SL_BFLOAT16 == SL_SHM_BFLOAT16 && (int)SL_UINT8 == SL_SHM_UINT8 &&
@@ -151,7 +152,9 @@ sl_status sl_batch_release(sl_batch* batch) {
     }
     /* RETURN: every read of the tensors comes before this store. From here on another thread may get the same
      * handle for the slot's next batch: only the mapping, which this lease still holds, is touched. */
+    SL_FAULT(client_before_return);
     sl_shm_store_release_u32(&map->returns->generation[slot], generation);
+    SL_FAULT(client_returned);
     sl_mapping_ring(map);
     sl_mapping_drop(map);
     return SL_OK;

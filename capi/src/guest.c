@@ -16,6 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "shm/fault.h"
+
 enum { SL_SLICE_NS = 250000000, SL_ATTACH_TIMEOUT_MS = 10000 };
 
 _Static_assert(SL_MAX_FIELDS == SL_SHM_MAX_FIELDS, "copied one by one");
@@ -85,11 +87,13 @@ static sl_status complete(sl_guest* guest, const sl_shm_completion* completion) 
     if (used >= SL_SHM_JOBS) return garbled(guest, "completions");
     memcpy(&shared->completions[guest->completion_tail & (SL_SHM_JOBS - 1)], completion, sizeof *completion);
     sl_shm_store_release_u32(&shared->completion_tail, ++guest->completion_tail); /* DONE */
+    SL_FAULT(guest_done_said);
     sl_shm_fence_seq_cst(); /* SLEEP pair: completion_tail before daemon_sleeps */
     if (sl_shm_load_seq_cst_u32(&shared->daemon_sleeps) == 0) return SL_OK;
     uint64_t one = 1;
     while (write(guest->wake_fd, &one, sizeof one) < 0 && errno == EINTR) {
     }
+    SL_FAULT(guest_rang);
     return SL_OK;
 }
 
@@ -130,6 +134,7 @@ static sl_status take(sl_guest* guest) {
         if (ready > SL_SHM_JOBS) return garbled(guest, "jobs");
         memcpy(&guest->job, &shared->jobs[guest->job_head & (SL_SHM_JOBS - 1)], sizeof guest->job);
         sl_shm_store_release_u32(&shared->job_head, ++guest->job_head); /* TAKEN */
+        SL_FAULT(guest_job_taken);
         if (find_place(guest)) {
             guest->at_hand = true;
             ++guest->token;
@@ -205,6 +210,7 @@ sl_status sl_guest_next(sl_guest* guest, int64_t timeout_ms, sl_guest_job* job) 
     if (guest->finished != SL_OK) return sl_fail(guest->finished, 0, "%s", guest->why);
     if (!guest->at_hand) status = await_job(guest, timeout_ms == 0 ? 0 : sl_deadline(timeout_ms));
     if (status == SL_OK) give(guest, job);
+    SL_FAULT(guest_job_given);
     return status;
 }
 
@@ -241,6 +247,7 @@ static sl_status answer(sl_guest* guest, uint32_t error_kind, const char* text, 
     size_t room = sizeof completion.message - 1;
     snprintf(completion.message, sizeof completion.message, "%s", sl_text_end(text, room));
     guest->at_hand = false;
+    SL_FAULT(guest_item_made);
     return complete(guest, &completion);
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "guest.h"
+#include "shm/fault.h"
 
 enum { SL_ANSWER_TIMEOUT_MS = 1000 };
 
@@ -82,6 +83,7 @@ static sl_status on_samples(sl_guest* guest, const sl_msg_segment* segment, int 
     }
     sl_status status = sl_memory_map_samples(stream->memory, fd, segment->bytes);
     if (status != SL_OK) return status;
+    SL_FAULT(guest_samples_mapped);
     sl_msg_stream answer = {.head = {.type = SL_MSG_MAPPED}, .stream_id = stream->id};
     return sl_client_send(client, &answer.head, sizeof answer, NULL, 0, -1,
                           sl_deadline(SL_ANSWER_TIMEOUT_MS));
@@ -147,6 +149,7 @@ sl_status sl_guest_greet(sl_guest* guest, uint64_t crew, uint32_t workers, sl_ti
     sl_status status = sl_client_send(guest->client, &message.head, sizeof message, NULL, 0, -1, deadline);
     while (status == SL_OK && (guest->channel == NULL || guest->wake_fd < 0))
         status = receive(guest, deadline);
+    SL_FAULT(guest_equipped);
     return status;
 }
 

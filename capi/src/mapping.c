@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "internal.h"
+#include "shm/fault.h"
 
 sl_status sl_check_file(int fd, uint64_t least, const char* what, uint64_t* bytes) {
     struct stat info;
@@ -160,6 +161,7 @@ sl_status sl_mapping_new(int batches_fd, int returns_fd, int wake_fd, sl_mapping
     /* Populated: the page tables are filled here and not at the first touch of every batch. */
     uint8_t* segment = mmap(NULL, (size_t)bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, batches_fd, 0);
     if (segment == MAP_FAILED) return map_failed("batch segment", bytes);
+    SL_FAULT(client_batches_mapped);
     sl_shm_batch_header header;
     status = read_header(segment, bytes, &header);
     void* returns = MAP_FAILED;
@@ -174,6 +176,7 @@ sl_status sl_mapping_new(int batches_fd, int returns_fd, int wake_fd, sl_mapping
         munmap(segment, (size_t)bytes);
         return status;
     }
+    SL_FAULT(client_returns_mapped);
     made->segment = segment;
     made->batches_fd = batches_fd;
     made->returns = returns;
@@ -204,4 +207,5 @@ void sl_mapping_ring(const sl_mapping* map) {
     uint64_t one = 1;
     while (write(map->wake_fd, &one, sizeof one) < 0 && errno == EINTR) {
     }
+    SL_FAULT(client_rang);
 }

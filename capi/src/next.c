@@ -5,6 +5,7 @@
  * loads and two stores, without system call, lock or allocation. */
 #include <string.h>
 
+#include "shm/fault.h"
 #include "stream.h"
 
 static sl_status stop(sl_stream* stream, sl_status status) {
@@ -32,6 +33,7 @@ static sl_status lease(sl_stream* stream, const sl_shm_descriptor* descriptor, s
     __atomic_store_n(&leased->state, SL_BATCH_LEASED, __ATOMIC_RELEASE);
     sl_position_advance(stream);
     stream->fruitless = 0;
+    SL_FAULT(client_leased);
     *batch = leased;
     return SL_OK;
 }
@@ -48,9 +50,11 @@ static sl_status take(sl_stream* stream, sl_batch** batch) {
     uint64_t index = stream->consumed & (map->header.ring_capacity - 1);
     memcpy(&descriptor, map->segment + map->header.ring_offset + index * sizeof descriptor,
            sizeof descriptor);
+    SL_FAULT(client_descriptor_copied);
     sl_shm_store_relaxed_u32(&stream->consumed, stream->consumed + 1);
     /* After the copy: from here on the daemon may write the entry again. */
     sl_shm_store_release_u32(&map->returns->consumed, stream->consumed);
+    SL_FAULT(client_descriptor_taken);
     sl_wait_ended(stream);
     if (descriptor.kind == SL_DESCRIPTOR_BATCH) return lease(stream, &descriptor, batch);
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "internal.h"
+#include "shm/fault.h"
 
 /* 0, or -ETIMEDOUT. */
 static int await(int fd, short events, sl_time deadline) {
@@ -42,7 +43,24 @@ int sl_socket_connect(const char* name, size_t name_bytes, sl_time deadline, int
         poll(NULL, 0, 5);
     }
     *fd = made;
+    SL_FAULT(client_connected);
     return 0;
+}
+
+/* Fault points, by what the packet is. */
+static void sent(const sl_message* head) {
+    if (head->type == SL_MSG_HELLO) SL_FAULT(client_hello_sent);
+    if (head->type == SL_MSG_OPEN) SL_FAULT(client_open_sent);
+    if (head->type == SL_MSG_CLOSE) SL_FAULT(client_close_sent);
+    if (head->type == SL_MSG_GUEST) SL_FAULT(guest_attached);
+    if (head->type == SL_MSG_MAPPED) SL_FAULT(guest_mapped_said);
+}
+
+static void received_one(const sl_message* head) {
+    if (head->type == SL_MSG_HELLO_REPLY) SL_FAULT(client_hello_replied);
+    if (head->type == SL_MSG_SEGMENT) SL_FAULT(client_segment_received);
+    if (head->type == SL_MSG_OPEN_REPLY) SL_FAULT(client_open_replied);
+    if (head->type == SL_MSG_CLOSE_REPLY) SL_FAULT(client_close_replied);
 }
 
 int sl_socket_send(int fd, const void* head, size_t bytes, const void* body, size_t body_bytes, int carried,
@@ -60,7 +78,10 @@ int sl_socket_send(int fd, const void* head, size_t bytes, const void* body, siz
         message.msg_controllen = sizeof control;
     }
     for (;;) {
-        if (sendmsg(fd, &message, MSG_NOSIGNAL) >= 0) return 0;
+        if (sendmsg(fd, &message, MSG_NOSIGNAL) >= 0) {
+            sent(head);
+            return 0;
+        }
         if (errno == EINTR) continue;
         if (errno != EAGAIN) return -errno;
         int error = await(fd, POLLOUT, deadline);
@@ -138,6 +159,7 @@ sl_status sl_socket_receive(int fd, sl_reply* reply, const char* where, sl_time 
             take_descriptor(&message, reply);
             sl_status status = check_packet(reply, (size_t)received, message.msg_flags, where);
             if (status != SL_OK && reply->fd >= 0) close(reply->fd);
+            received_one(&reply->body.head);
             return status;
         }
         if (received == 0) return sl_fail(SL_E_DISCONNECTED, 0, "%s has ended the connection", where);

@@ -43,7 +43,7 @@ std::optional<std::string> read_all(int pipe) {
 }
 
 // Runs `program --size` with `file` as its input and returns what it printed.
-Result<std::string> ask(const std::string& program, int file) {
+Result<std::string> ask(const WorkerProgram& program, int file) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
         return std::unexpected(os_error(Status::kInternal, "pipe", errno));
@@ -55,11 +55,14 @@ Result<std::string> ask(const std::string& program, int file) {
     posix_spawn_file_actions_adddup2(&actions, theirs.get(), STDOUT_FILENO);
     posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
     char option[] = "--size";
-    char* arguments[] = {const_cast<char*>(program.c_str()), option, nullptr};
+    char no_sandbox[] = "--no-sandbox";
+    char* arguments[] = {const_cast<char*>(program.path.c_str()), option,
+                         program.sandbox ? nullptr : no_sandbox, nullptr};
     pid_t pid = -1;
-    int error = ::posix_spawn(&pid, program.c_str(), &actions, nullptr, arguments, environ);
+    int error = ::posix_spawn(&pid, program.path.c_str(), &actions, nullptr, arguments, environ);
     posix_spawn_file_actions_destroy(&actions);
-    if (error != 0) return std::unexpected(os_error(Status::kInternal, "cannot start " + program, error));
+    if (error != 0)
+        return std::unexpected(os_error(Status::kInternal, "cannot start " + program.path, error));
     theirs.reset();
     auto text = read_all(answer.get());
     if (!text) ::kill(pid, SIGKILL);
@@ -70,7 +73,7 @@ Result<std::string> ask(const std::string& program, int file) {
 
 }  // namespace
 
-Result<PictureSize> first_picture_size(const std::string& worker_program, const Dataset& dataset) {
+Result<PictureSize> first_picture_size(const WorkerProgram& worker_program, const Dataset& dataset) {
     std::string path;
     std::string reason;
     const Sequence in_order = dataset.sequence(0, 0, false);

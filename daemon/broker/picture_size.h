@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 
+#include "daemon/pool/worker.h"
 #include "daemon/stream/dataset.h"
 #include "shm/error.h"
 
@@ -20,6 +21,6 @@ struct PictureSize {
 
 // Of the first sample that has one; the first few are tried, since any may be damaged. kDataset if none has,
 // with what was wrong with the last.
-Result<PictureSize> first_picture_size(const std::string& worker_program, const Dataset& dataset);
+Result<PictureSize> first_picture_size(const WorkerProgram& worker_program, const Dataset& dataset);
 
 }  // namespace sl

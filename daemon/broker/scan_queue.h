@@ -35,7 +35,7 @@ namespace sl {
 class ScanQueue {
   public:
     struct Options {
-        std::string worker_program;   // for pipelines whose size is the first picture's
+        WorkerProgram worker_program;  // for pipelines whose size is the first picture's
         std::string manifest_folder;  // where scans are kept; empty: nowhere
         Quarantine* quarantine;       // lives longer; each scan has it look at its file, as scans may block
     };

@@ -8,6 +8,8 @@
 
 #include <cerrno>
 
+#include "shm/fault.h"
+
 namespace sl {
 
 namespace {
@@ -84,6 +86,7 @@ void Server::accept_one(UniqueFd socket) {
     }
     UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
     if (!pidfd) return;  // gone already
+    SL_FAULT(daemon_accepted);
     std::uint64_t id = next_id_++;
     int socket_fd = socket.get();
     int process_fd = pidfd.get();
@@ -110,6 +113,7 @@ void Server::end(std::uint64_t id) {
     loop_.remove(guest ? guest->socket.get() : found->second->socket());
     loop_.remove(guest ? guest->pidfd.get() : found->second->pidfd());
     sessions_.erase(found);
+    SL_FAULT(daemon_session_ended);
     if (guest) take_in(std::move(*guest));
     leave_if_alone();
 }

@@ -16,7 +16,7 @@ namespace sl {
 
 struct ServerOptions {
     std::string socket_name;      // for the status
-    std::string worker_program;   // for scans that must look at a picture
+    WorkerProgram worker_program;  // for scans that must look at a picture
     std::string manifest_folder;  // where scans are kept; empty: nowhere
     bool is_private = false;
     std::chrono::milliseconds linger{2000};  // private: leave after being alone for so long

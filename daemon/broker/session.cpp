@@ -7,6 +7,8 @@
 #include <cstring>
 #include <span>
 
+#include "shm/fault.h"
+
 namespace sl {
 
 namespace {
@@ -159,11 +161,14 @@ bool Session::on_hello(const Packet& packet) {
     is_guest_ = hello->role == SL_ROLE_GUEST;
     program_ = text_of(hello->program);
     greeted_ = true;
+    SL_FAULT(daemon_hello_heard);
     auto reply = make_message<sl_msg_hello_reply>(SL_MSG_HELLO_REPLY, head.request);
     reply.boot_id = context_.conductor.boot_id();
     reply.daemon_pid = ::getpid();
     copy_text(reply.version, SL_VERSION);
-    return sent(send_struct(socket_.get(), reply));
+    const bool answered = sent(send_struct(socket_.get(), reply));
+    SL_FAULT(daemon_hello_replied);
+    return answered;
 }
 
 // The session is over either way: its owner hands the descriptors to the crew, or hangs up.
@@ -189,11 +194,13 @@ bool Session::on_close(const Packet& packet) {
     std::uint32_t request = packet.head().request;
     auto found = close != nullptr ? streams_.find(close->stream_id) : streams_.end();
     if (found == streams_.end()) return reply_error(request, {Status::kInvalidArgument, "no such stream", 0});
+    SL_FAULT(daemon_close_heard);
     auto reply = make_message<sl_msg_stream>(SL_MSG_CLOSE_REPLY, request);
     reply.stream_id = close->stream_id;
     // Answered once the stream's memory is free: who closes one and opens the next needs it.
     context_.conductor.close(found->second, [this, alive = std::weak_ptr(alive_), reply]() mutable {
         if (!alive.expired() && !sent(send_struct(socket_.get(), reply))) hang_up();
+        SL_FAULT(daemon_close_replied);
     });
     streams_.erase(found);
     return true;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "daemon/broker/session.h"
+#include "shm/fault.h"
 
 namespace sl {
 
@@ -75,10 +76,12 @@ bool Session::on_open(const Packet& packet) {
     for (FolderSpec& part : spec->parts) {
         if (auto absolute = absolute_path(part.path)) part.path = *absolute;
     }
+    SL_FAULT(daemon_open_heard);
     // A scan may take long: the reply comes when it is done, if the session is still there.
     ++opening_;
     context_.scans.scan(*spec, alive_, [this, request, wish](ScanQueue::Found found) {
         --opening_;
+        SL_FAULT(daemon_scan_ended);
         if (!start_stream(request, wish, std::move(found))) hang_up();
     });
     return true;
@@ -101,6 +104,7 @@ bool Session::start_stream(std::uint32_t request, const Stream::Wish& wish, Scan
     if (!found) return reply_error(request, found.error());
     auto stream = context_.conductor.open(found->spec, std::move(found->dataset), wish, {id_, uid_});
     if (!stream) return reply_error(request, stream.error());
+    SL_FAULT(daemon_stream_made);
     if (auto attached = send_segments(request, **stream); !attached) {
         context_.conductor.close(*stream);
         return reply_error(request, attached.error());
@@ -108,7 +112,9 @@ bool Session::start_stream(std::uint32_t request, const Stream::Wish& wish, Scan
     streams_[(*stream)->id()] = *stream;
     auto reply = make_message<sl_msg_open_reply>(SL_MSG_OPEN_REPLY, request);
     reply.stream_id = (*stream)->id();
-    return sent(send_struct(socket_.get(), reply));
+    const bool answered = sent(send_struct(socket_.get(), reply));
+    SL_FAULT(daemon_open_replied);
+    return answered;
 }
 
 Result<void> Session::send_segments(std::uint32_t request, Stream& stream) {
@@ -129,7 +135,9 @@ Result<void> Session::send_segments(std::uint32_t request, Stream& stream) {
         message.kind = segment.kind;
         message.bytes = segment.bytes;
         if (auto sent = send_struct(socket_.get(), message, {}, segment.fd); !sent) return sent;
+        SL_FAULT(daemon_segment_sent);
     }
+    SL_FAULT(daemon_event_sent);
     return {};
 }
 

@@ -173,6 +173,7 @@ std::string status_json(const DaemonStatus& daemon, const Conductor& conductor) 
                  {"reader", conductor.reader().description()},
                  {"reader_note", conductor.reader_note()},
                  {"workers", workers_json(conductor.workers())},
+                 {"sandbox", conductor.sandboxed()},
                  {"crews", crews_json(conductor)},
                  {"stages", stages_json(conductor)},
                  {"worker_deaths", conductor.workers().deaths()},

@@ -4,13 +4,12 @@
 #include <algorithm>
 #include <array>
 
+#include "daemon/plan/decode_memory.h"
 #include "daemon/plan/mix.h"
 #include "daemon/plan/spec_items.h"
 
 namespace sl {
 namespace {
-
-constexpr std::uint64_t kLargestMaxPixels = 1ULL << 31;
 
 template <std::size_t N>
 DatasetKind read_kind(Section& section, const Named<DatasetKind> (&kinds)[N], Problem& problem) {

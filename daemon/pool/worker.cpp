@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -12,6 +13,9 @@
 #include <cerrno>
 #include <utility>
 
+#include "daemon/plan/decode_memory.h"
+#include "daemon/plan/pipeline.h"
+#include "shm/fault.h"
 #include "shm/wake.h"
 
 extern char** environ;
@@ -22,7 +26,7 @@ namespace {
 
 constexpr int kWorkerSocket = 3;
 
-Result<pid_t> spawn(const std::string& program, int socket) {
+Result<pid_t> spawn(const WorkerProgram& program, int socket) {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, socket, kWorkerSocket);  // dup2 clears close-on-exec
@@ -36,18 +40,21 @@ Result<pid_t> spawn(const std::string& program, int socket) {
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &all);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    char* arguments[] = {const_cast<char*>(program.c_str()), nullptr};
+    char no_sandbox[] = "--no-sandbox";
+    char* arguments[] = {const_cast<char*>(program.path.c_str()), program.sandbox ? nullptr : no_sandbox,
+                         nullptr};
     pid_t pid = -1;
-    int error = ::posix_spawn(&pid, program.c_str(), &actions, &attributes, arguments, environ);
+    int error = ::posix_spawn(&pid, program.path.c_str(), &actions, &attributes, arguments, environ);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
-    if (error != 0) return std::unexpected(os_error(Status::kInternal, "cannot start " + program, error));
+    if (error != 0)
+        return std::unexpected(os_error(Status::kInternal, "cannot start " + program.path, error));
     return pid;
 }
 
 }  // namespace
 
-Result<Worker> Worker::start(const std::string& program) {
+Result<Worker> Worker::start(const WorkerProgram& program) {
     Worker worker;
     int sockets[2];
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) {
@@ -65,6 +72,8 @@ Result<Worker> Worker::start(const std::string& program) {
     auto pid = spawn(program, theirs.get());
     if (!pid) return std::unexpected(pid.error());
     worker.pid_ = *pid;
+    SL_FAULT_PASSED_ON();
+    if (program.sandbox) worker.max_pixels_ = Pipeline{}.max_pixels;
     worker.pidfd_.reset(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)));
     if (!worker.pidfd_) {
         Error error = os_error(Status::kInternal, "pidfd_open", errno);
@@ -131,7 +140,19 @@ Result<void> Worker::equip(std::uint32_t request, const Segment* input) {
     return {};
 }
 
+// A sandboxed worker has the memory that pictures of the usual limit take, and cannot raise it: its daemon
+// can. It never gets less again, for decodes of the stream may be under way.
+void Worker::allow_pixels(std::uint64_t max_pixels) {
+    if (max_pixels_ == 0 || max_pixels <= max_pixels_) return;
+    max_pixels_ = max_pixels;
+    rlimit limit{};
+    if (::prlimit(pid_, RLIMIT_DATA, nullptr, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+    limit.rlim_cur = std::min<rlim_t>(decode_memory(max_pixels), limit.rlim_max);
+    ::prlimit(pid_, RLIMIT_DATA, &limit, nullptr);  // where it fails a decode says that memory is short
+}
+
 Result<void> Worker::announce(std::uint64_t stream, const About& about) {
+    allow_pixels(about.max_pixels);
     auto message = make_message<sl_msg_pipeline>(SL_MSG_PIPELINE, 0);
     message.stream_id = stream;
     message.pipeline_bytes = static_cast<std::uint32_t>(about.about.size());
@@ -139,6 +160,7 @@ Result<void> Worker::announce(std::uint64_t stream, const About& about) {
     if (!sent) return sent;
     if (about.rows != nullptr) sent = send_segment(stream, SL_SEGMENT_ROWS, *about.rows);
     if (sent) sent = send_segment(stream, SL_SEGMENT_SAMPLES, *about.samples);
+    SL_FAULT(daemon_worker_told);
     told();  // the first messages alone do no harm: the next announcement replaces them
     return sent;
 }
@@ -162,6 +184,7 @@ Result<void> Worker::forget(std::uint64_t stream) {
 
 void Worker::push(const sl_shm_job& job) {
     jobs_.push(job);
+    SL_FAULT(daemon_job_pushed);
     held_.push_back(job.tag);
     pushed_ = true;
 }
@@ -169,6 +192,7 @@ void Worker::push(const sl_shm_job& job) {
 void Worker::flush() {
     if (!std::exchange(pushed_, false)) return;
     call();
+    SL_FAULT(daemon_worker_called);
 }
 
 void Worker::call() {

@@ -13,6 +13,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "shm/segment.h"
 #include "shm/socket.h"
@@ -20,10 +21,20 @@
 
 namespace sl {
 
+// How the daemon's own workers are started.
+struct WorkerProgram {
+    std::string path;
+    bool sandbox = true;
+
+    // Not explicit: a path alone is a sandboxed worker.
+    WorkerProgram(std::string at = {}, bool in_sandbox = true) : path(std::move(at)), sandbox(in_sandbox) {}
+    WorkerProgram(const char* at) : path(at) {}
+};
+
 class Worker {
   public:
     // Starts `program` with its socket as descriptor 3.
-    static Result<Worker> start(const std::string& program);
+    static Result<Worker> start(const WorkerProgram& program);
     // A process that attached by itself; takes the descriptors unless it fails.
     static Result<Worker> adopt(UniqueFd& socket, UniqueFd& pidfd, pid_t pid);
 
@@ -39,6 +50,7 @@ class Worker {
         std::span<const std::byte> about;  // its pipeline, or how its items lie
         const Segment* rows = nullptr;     // its batches, if it is a guest that writes there
         const Segment* samples = nullptr;
+        std::uint64_t max_pixels = 0;  // of a picture that a worker of the daemon's decodes for it
     };
     // Announces a stream; the worker answers MAPPED when it can take the stream's jobs. An error (its socket
     // is full) changes nothing: announce it again later.
@@ -73,6 +85,7 @@ class Worker {
   private:
     Worker() = default;
     Result<void> make_channel();
+    void allow_pixels(std::uint64_t max_pixels);
     Result<void> send_segment(std::uint64_t stream, std::uint32_t kind, const Segment& segment);
     void call();
     void told();
@@ -92,6 +105,7 @@ class Worker {
     std::uint64_t completed_ = 0;
     bool greeted_ = false;
     bool pushed_ = false;
+    std::uint64_t max_pixels_ = 0;  // that its memory allows; 0: it has no limit of ours
     std::uint32_t calls_ = 0;
     std::uint32_t messages_ = 0;
     bool broken_ = false;

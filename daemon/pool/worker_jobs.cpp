@@ -2,9 +2,11 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "daemon/pool/worker_pool.h"
+#include "shm/fault.h"
 
 namespace sl {
 
@@ -40,6 +42,11 @@ void WorkerPool::on_message(std::size_t index) {
     }
     std::uint32_t type = packet_->head().type;
     if (type == SL_MSG_HELLO && !entry.worker->greeted()) return on_hello(entry);
+    if (const auto* error = packet_->as<sl_msg_error>();
+        type == SL_MSG_ERROR && error != nullptr && !entry.worker->greeted()) {
+        entry.complaint.assign(error->message, ::strnlen(error->message, sizeof error->message));
+        return;  // it leaves by itself
+    }
     const auto* message = packet_->as<sl_msg_stream>();
     if (type == SL_MSG_MAPPED && message != nullptr) return on_mapped(entry, message->stream_id);
     kill(entry, "sent an unexpected message " + std::to_string(type));
@@ -63,6 +70,7 @@ void WorkerPool::welcome(Entry& entry) {
 
 void WorkerPool::on_mapped(Entry& entry, std::uint64_t stream) {
     if (entry.announced.erase(stream) == 0) return kill(entry, "mapped a stream that it was not told of");
+    SL_FAULT(daemon_worker_mapped);
     entry.ticks = 0;
     if (streams_.contains(stream)) {
         entry.worker->mapped(stream);
@@ -77,7 +85,8 @@ void WorkerPool::on_mapped(Entry& entry, std::uint64_t stream) {
 
 void WorkerPool::add_stream(std::uint64_t stream, const Worker::About& about,
                             std::chrono::milliseconds limit) {
-    streams_[stream] = {{about.about.begin(), about.about.end()}, about.rows, about.samples, limit};
+    streams_[stream] = {
+        {about.about.begin(), about.about.end()}, about.rows, about.samples, about.max_pixels, limit};
     set_tick();
     for (Entry& entry : entries_) {
         if (!entry.worker || !entry.worker->greeted()) continue;
@@ -106,7 +115,8 @@ void WorkerPool::send_news(Entry& entry) {
     while (!entry.to_announce.empty() && entry.announced.size() < kMaxUnanswered) {
         std::uint64_t stream = entry.to_announce.front();
         const StreamEntry& about = streams_.at(stream);
-        if (!entry.worker->announce(stream, {about.about, about.rows, about.samples})) return;
+        if (!entry.worker->announce(stream, {about.about, about.rows, about.samples, about.max_pixels}))
+            return;
         entry.to_announce.pop_front();
         entry.announced.insert(stream);
     }

@@ -46,7 +46,7 @@ double seconds(const timeval& time) {
 
 }  // namespace
 
-WorkerPool::WorkerPool(EventLoop& loop, std::string program, std::uint32_t count, std::uint64_t boot_id,
+WorkerPool::WorkerPool(EventLoop& loop, WorkerProgram program, std::uint32_t count, std::uint64_t boot_id,
                        const Segment& input, WorkerPoolEvents events)
     : loop_(loop),
       program_(std::move(program)),
@@ -135,13 +135,18 @@ void WorkerPool::on_death(std::size_t index) {
     while (reap_one(entry)) {
     }
     // A worker that held a job died of the sample, and one that somebody else killed did not die of itself.
+    if (!entry.complaint.empty()) spdlog::warn("worker {}: {}", worker.pid(), entry.complaint);
     bool early = worker.completed() == 0 && worker.held().empty() && (signal != SIGKILL || entry.at_fault);
+    const std::string complaint = entry.complaint;
     leave_loop(entry);
     report_lost(entry, signal);
     entry.worker.reset();
     if (!early) return restart(index, milliseconds(0));
     if (++early_deaths_ > kMaxEarlyDeaths) {
-        tell({Status::kInternal, "worker processes (" + program_ + ") die as soon as they start", 0});
+        tell({Status::kInternal,
+              "worker processes (" + program_.path + ") die as soon as they start" +
+                  (complaint.empty() ? complaint : ": " + complaint),
+              0});
     }
     restart(index, delay_after(early_deaths_));
 }

@@ -64,7 +64,7 @@ struct WorkerStatus {
 
 class WorkerPool {
   public:
-    WorkerPool(EventLoop& loop, std::string program, std::uint32_t count, std::uint64_t boot_id,
+    WorkerPool(EventLoop& loop, WorkerProgram program, std::uint32_t count, std::uint64_t boot_id,
                const Segment& input, WorkerPoolEvents events);
     // Of a crew; until its first guest says how many they will be, `count` is expected.
     WorkerPool(EventLoop& loop, std::uint32_t count, WorkerPoolEvents events);
@@ -129,12 +129,14 @@ class WorkerPool {
         std::uint32_t ticks = 0;               // since it last did something, while something was to be done
         std::optional<std::uint64_t> overdue;  // the job for which it was killed
         bool at_fault = false;                 // killed by the pool for what it did
+        std::string complaint;                 // why it cannot work, in its own words
         EventLoop::TimerId restart = 0;
     };
     struct StreamEntry {
         std::vector<std::byte> about;
         const Segment* rows = nullptr;
         const Segment* samples = nullptr;
+        std::uint64_t max_pixels = 0;
         std::chrono::milliseconds limit{};
     };
 
@@ -169,7 +171,7 @@ class WorkerPool {
     [[nodiscard]] std::size_t least_loaded(std::uint64_t stream) const;
 
     EventLoop& loop_;
-    std::string program_;
+    WorkerProgram program_;
     std::uint32_t count_;
     std::uint64_t boot_id_ = 0;
     const Segment* input_ = nullptr;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "shm/fault.h"
+
 namespace sl {
 
 namespace {
@@ -116,10 +118,13 @@ void BatchRing::publish(const sl_shm_descriptor& descriptor) {
     show_stats();
     auto* ring = reinterpret_cast<sl_shm_descriptor*>(batches_.data() + layout_.ring_offset);
     ring[place] = descriptor;
+    SL_FAULT(daemon_descriptor_written);
     sl_shm_store_release_u32(&live()->published, ++published_);  // PUBLISH
-    sl_shm_fence_seq_cst();                                      // SLEEP pair: published before client_sleeps
+    SL_FAULT(daemon_published);
+    sl_shm_fence_seq_cst();  // SLEEP pair: published before client_sleeps
     if (sl_shm_load_relaxed_u32(&return_page()->client_sleeps) != 0) futex_wake_all(&live()->published);
     if (sl_shm_load_relaxed_u32(&return_page()->wants_event) != 0) ring_bell(event_.ringer.get());
+    SL_FAULT(daemon_woken);
 }
 
 void BatchRing::publish_batch(std::uint32_t slot, std::uint64_t epoch, std::uint64_t batch,
@@ -166,9 +171,11 @@ bool BatchRing::collect_returns() {
         if (slots_[slot].state != SL_SLOT_LEASED) continue;
         std::uint32_t returned = sl_shm_load_acquire_u32(&return_page()->generation[slot]);  // RETURN
         if (returned != slots_[slot].generation) continue;
+        SL_FAULT(daemon_return_seen);
         set_slot(slot, SL_SLOT_FREE);
         trace_return(slots_[slot]);
         --leased_;
+        SL_FAULT(daemon_return_collected);
         any = true;
     }
     return any;

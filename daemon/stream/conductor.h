@@ -30,7 +30,7 @@
 namespace sl {
 
 struct ConductorOptions {
-    std::string worker_program;
+    WorkerProgram worker_program;
     std::uint32_t workers = 1;
     std::uint32_t cores = 1;         // that they share
     std::uint64_t memory_bytes = 0;  // budget for all segments
@@ -71,6 +71,7 @@ class Conductor {
     [[nodiscard]] const InputArena& input() const { return *input_; }
     [[nodiscard]] const MemoryBudget& budget() const { return budget_; }
     [[nodiscard]] std::uint64_t boot_id() const { return options_.boot_id; }
+    [[nodiscard]] bool sandboxed() const { return options_.worker_program.sandbox; }
     [[nodiscard]] const Trace& trace() const { return trace_; }
 
   private:

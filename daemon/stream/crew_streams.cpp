@@ -33,7 +33,8 @@ void Conductor::enlist(Stream& stream, Crew& crew, const Owner& owner) {
                               std::chrono::ceil<std::chrono::milliseconds>(limit));
     } else {
         crew.pool->add_stream(stream.id(), {.about = std::as_bytes(std::span(&spec.pipeline, 1)),
-                                            .samples = &stream.slots().segment()});
+                                            .samples = &stream.slots().segment(),
+                                            .max_pixels = spec.pipeline.max_pixels});
     }
     crew.scheduler.add_stream(stream.id(), {.batch_size = spec.batch.size});
 }

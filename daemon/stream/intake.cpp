@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "daemon/stream/conductor.h"
+#include "shm/fault.h"
 
 namespace sl {
 
@@ -56,6 +57,7 @@ void Conductor::admit(Stream& stream) {
         task.stream = &stream;
         stream.next_place(task);
         ++stream.flow.tasks;
+        SL_FAULT(daemon_admitted);
         start(task);
     }
 }
@@ -117,6 +119,7 @@ void Conductor::on_open(Task& task, const ReadCompletion& completion) {
     if (completion.error == ESTALE && task.reopened++ < kMostReopened) return open_file(task);
     if (completion.error != 0) return give_up(errno_error("cannot open the file", completion.error));
     task.mtime_ns = completion.mtime_ns;
+    SL_FAULT(daemon_file_opened);
     if (auto known = quarantine_->find(task.path, attempt_of(task, completion.size))) {
         return give_up(std::move(*known));
     }
@@ -148,6 +151,7 @@ void Conductor::on_size(Task& task, std::uint64_t bytes) {
     task.state = TaskState::kSized;
     stream.flow.admission.add(task.lane, task.runnable());
     stream.flow.crew->scheduler.foresee(stream.id(), task.lane, task.predicted_ns);
+    SL_FAULT(daemon_sized);
     // Streams that wait for their consumers must not hold the descriptors that others need: opened again
     // later.
     if (files_held_ > max_files_) close_file(task);
@@ -214,6 +218,7 @@ Offer Conductor::start_read(Stream& stream, Task& task) {
     } else {
         open_file(task);
     }
+    SL_FAULT(daemon_read_submitted);
     return Offer::kTaken;
 }
 
@@ -237,6 +242,7 @@ void Conductor::on_read(Task& task, const ReadCompletion& completion) {
     };
     if (stream.flow.closing) return drop(task);
     count(stream.ring().stats().bytes_read, completion.bytes);
+    SL_FAULT(daemon_read_completed);
     if (completion.error != 0) return give_up(errno_error("cannot read the file", completion.error));
     if (completion.bytes < task.bytes) {
         return give_up({SampleErrorKind::kTruncated,
@@ -256,6 +262,7 @@ Quarantine::Attempt Conductor::attempt_of(const Task& task, std::uint64_t size) 
 void Conductor::make_runnable(Task& task) {
     task.state = TaskState::kRunnable;
     task.stream->flow.crew->scheduler.add(task.stream->id(), task.lane, task.runnable());
+    SL_FAULT(daemon_runnable);
 }
 
 }  // namespace sl

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "daemon/stream/conductor.h"
+#include "shm/fault.h"
 
 namespace sl {
 
@@ -26,6 +27,7 @@ void Conductor::assemble(Task& task) {
     }
     task.state = TaskState::kAssembling;
     assembler_->submit(stream.row_job(task, TaskTable::tag(task)));
+    SL_FAULT(daemon_row_asked);
 }
 
 // A thread is woken for several rows at once, unless a batch waits for nothing but these rows, or no worker
@@ -45,6 +47,7 @@ void Conductor::on_row(const RowDone& row) {
     Task* task = tasks_.find(row.tag);
     if (task == nullptr) return;
     trace_row(*task, row);
+    SL_FAULT(daemon_row_copied);
     Stream& stream = *task->stream;
     if (!stream.flow.closing) stream.row_done(*task);
     drop(*task);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "daemon/stream/stream.h"
+#include "shm/fault.h"
 #include "shm/socket.h"
 
 namespace sl {
@@ -93,6 +94,7 @@ void Stream::end_epoch(std::uint64_t epoch, std::uint64_t step) {
               0});
         return;
     }
+    SL_FAULT(daemon_epoch_closed);
     ring_.publish_state(SL_DESCRIPTOR_END_OF_EPOCH, epoch, step);
     if (epoch + 1 == spec_.epochs) ring_.publish_state(SL_DESCRIPTOR_END, epoch, step);
 }
@@ -112,6 +114,7 @@ void Stream::publish_output(Output& output) {
         ring_.publish_error(*output.error, output.step);
         return;
     }
+    SL_FAULT(daemon_batch_whole);
     account(output);
     if (spec_.items.collate_bytes != 0) {
         std::memcpy(ring_.tensor(output.slot, ring_.layout().collated_tensor() + 1), &output.collated_bytes,

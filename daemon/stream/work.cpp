@@ -10,6 +10,7 @@
 
 #include "daemon/quarantine/quarantine_lines.h"
 #include "daemon/stream/conductor.h"
+#include "shm/fault.h"
 
 namespace sl {
 
@@ -140,6 +141,7 @@ void Conductor::on_completion(Crew& crew, const sl_shm_completion& completion, s
                         static_cast<double>(completion.end_ns - completion.begin_ns));
     Stream& stream = *task->stream;
     release_input(*task);
+    SL_FAULT(daemon_completion_popped);
     if (stream.flow.closing) return drop(*task);
     if (completion.error_kind != 0) return fail_at_decode(*task, error_of(*task, completion));
     task->actual_ns = static_cast<double>(completion.cpu_ns);

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "shm/fault.h"
 #include "shm/wake.h"
 
 namespace sl {
@@ -25,6 +26,7 @@ Result<Attachment> Attachment::attach(UniqueFd socket) {
     Attachment attachment;
     attachment.socket_ = std::move(socket);
     if (auto said = attachment.say_hello(); !said) return std::unexpected(said.error());
+    SL_FAULT(worker_hello_said);
     while (attachment.input_.data() == nullptr || attachment.channel_.data() == nullptr ||
            !attachment.wake_) {
         if (auto ready = attachment.wait_readable(); !ready) return std::unexpected(ready.error());
@@ -118,9 +120,12 @@ Result<void> Attachment::on_segment(const sl_msg_segment& message) {
             auto announced = announced_.extract(message.stream_id);
             if (announced.empty()) break;
             streams_[message.stream_id] = {announced.mapped(), std::move(*mapping)};
+            SL_FAULT(worker_stream_mapped);
             auto reply = make_message<sl_msg_stream>(SL_MSG_MAPPED, 0);
             reply.stream_id = message.stream_id;
-            return send_struct(socket_.get(), reply);
+            auto sent = send_struct(socket_.get(), reply);
+            SL_FAULT(worker_mapped_said);
+            return sent;
         }
         default:
             break;
@@ -160,9 +165,11 @@ void Attachment::complete_header(const sl_shm_completion& completion) {
 
 void Attachment::push(const sl_shm_completion& completion, std::uint32_t rings_from) {
     completions_.push(completion);  // DONE: there is room, the daemon gives no more jobs than the ring holds
+    SL_FAULT(worker_done_said);
     auto* shared = channel();
     sl_shm_fence_seq_cst();  // SLEEP pair: completion_tail before daemon_sleeps
     if (sl_shm_load_relaxed_u32(&shared->daemon_sleeps) >= rings_from) ring(wake_.get());
+    SL_FAULT(worker_rang);
 }
 
 const Attachment::StreamEntry* Attachment::stream(std::uint64_t id) const {

@@ -30,6 +30,8 @@ class Attachment {
     // Of a header job: wakes the daemon only if it waits for headers.
     void complete_header(const sl_shm_completion& completion);
 
+    [[nodiscard]] int socket() const { return socket_.get(); }
+
     // What a job refers to; empty spans for ranges that the daemon never gave.
     [[nodiscard]] const StreamEntry* stream(std::uint64_t id) const;
     [[nodiscard]] std::span<const std::byte> input(std::uint64_t offset, std::uint64_t bytes) const;

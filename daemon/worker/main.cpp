@@ -2,21 +2,28 @@
 //
 // Started by the daemon with its socket as descriptor 3. It has one thread, keeps no state between samples
 // but caches, and may be killed at any instruction: whatever it had not reported is done again elsewhere.
+// Before it looks at a foreign byte it closes its sandbox (sandbox.h), unless it is started with
+// --no-sandbox.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "daemon/worker/attachment.h"
 #include "daemon/worker/decode/generic.h"
 #include "daemon/worker/decode/glance.h"
+#include "daemon/worker/sandbox.h"
 #include "daemon/worker/transform/execute.h"
+#include "shm/fault.h"
 #ifdef SL_TEST_HOOKS
+#include "daemon/worker/test_escapes.h"
 #include "daemon/worker/test_hooks.h"
 #endif
 
@@ -66,6 +73,10 @@ sl_shm_completion work(const Attachment& attachment, const sl_shm_job& job, Exec
     }
 #ifdef SL_TEST_HOOKS
     run_test_hooks(input);
+    if (auto told = try_to_escape({input, stream->samples.bytes(), attachment.socket()})) {
+        set_error(completion, {SampleErrorKind::kCorrupt, *told, kNoOffset, 0});
+        return completion;
+    }
 #endif
     std::uint64_t started = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     auto executed = executor.execute(stream->pipeline, {job.seed, job.epoch, job.sample_id}, input,
@@ -77,6 +88,7 @@ sl_shm_completion work(const Attachment& attachment, const sl_shm_job& job, Exec
         set_error(completion, executed.error());
     }
     completion.end_ns = clock_ns(CLOCK_MONOTONIC);
+    SL_FAULT(worker_decoded);
     return completion;
 }
 
@@ -94,6 +106,7 @@ sl_shm_completion look(const Attachment& attachment, const sl_shm_job& job) {
         completion.height = info->height;
         completion.progressive = info->progressive ? 1 : 0;
     }
+    SL_FAULT(worker_header_seen);
     return completion;
 }
 
@@ -110,12 +123,18 @@ int list_codecs() {
 }
 
 // For pipelines that set no size: the size of the picture on standard input, or what is wrong with it.
-int print_size() {
+int print_size(bool sandbox) {
     if (auto started = start_codecs(); !started) return complain(started.error());
     std::vector<std::byte> file;
     std::byte buffer[65536];
     for (ssize_t got = 0; (got = ::read(STDIN_FILENO, buffer, sizeof buffer)) > 0;) {
         file.insert(file.end(), buffer, buffer + got);
+    }
+    if (sandbox) {
+        if (auto closed = close_sandbox(Pipeline{}.max_pixels, false); !closed) {
+            std::printf("%s", closed.error().message.c_str());
+            return complain(closed.error());
+        }
     }
     Decoder decoder;
     auto info = decoder.probe(file, Pipeline{}.max_pixels);
@@ -128,19 +147,37 @@ int print_size() {
     return info ? 0 : 1;
 }
 
-int run() {
+// Tells the daemon why there will be no worker.
+int give_up(const UniqueFd& socket, const Error& error) {
+    auto message = make_message<sl_msg_error>(SL_MSG_ERROR, 1);
+    message.status = static_cast<std::int32_t>(error.status);
+    message.os_errno = error.os_errno;
+    copy_text(message.message, error.message);
+    static_cast<void>(send_struct(socket.get(), message));
+    return complain(error);
+}
+
+int run(bool sandbox) {
     // A daemon that dies takes its workers along; if it was gone before this line, so are we.
     pid_t daemon = ::getppid();
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != daemon) return 1;
+    SL_FAULT(worker_started);
     ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    auto attachment = Attachment::attach(UniqueFd(kSocket));
+    UniqueFd socket(kSocket);
+    if (auto started = start_codecs(); !started) return give_up(socket, started.error());
+    if (sandbox) {
+        if (auto closed = close_sandbox(Pipeline{}.max_pixels, true); !closed)
+            return give_up(socket, closed.error());
+    }
+    auto attachment = Attachment::attach(std::move(socket));
     if (!attachment) return complain(attachment.error());
-    if (auto started = start_codecs(); !started) return complain(started.error());
+    SL_FAULT(worker_equipped);
     Executor executor;
     while (true) {
         auto job = attachment->next_job();
         if (!job) return job.error().status == Status::kDisconnected ? 0 : 1;
+        SL_FAULT(worker_job_taken);
         if (job->output_offset == SL_SHM_NO_OUTPUT) {
             attachment->complete_header(look(*attachment, *job));
         } else {
@@ -153,7 +190,13 @@ int run() {
 }  // namespace sl
 
 int main(int argc, char** argv) {
-    if (argc == 2 && std::string_view(argv[1]) == "--codecs") return sl::list_codecs();
-    if (argc == 2 && std::string_view(argv[1]) == "--size") return sl::print_size();
-    return sl::run();
+    const auto has = [&](std::string_view option) {
+        return std::find(argv + 1, argv + argc, option) != argv + argc;
+    };
+    if (has("--codecs")) return sl::list_codecs();
+    const bool sandbox = !has("--no-sandbox");
+    const int status = has("--size") ? sl::print_size(sandbox) : sl::run(sandbox);
+    // Not exit(): what libraries do at the end is not for a closed sandbox.
+    std::fflush(nullptr);
+    ::_exit(status);
 }

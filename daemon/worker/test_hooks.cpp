@@ -1,5 +1,6 @@
 #include "daemon/worker/test_hooks.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,7 +17,7 @@ void run_test_hooks(std::span<const std::byte> file) {
     };
     if (begins_with("SL-TEST-ABORT")) std::abort();
     while (begins_with("SL-TEST-HANG"))
-        ::pause();
+        ::poll(nullptr, 0, -1);
     static const char* delay = std::getenv("SPEEDYLOADER_TEST_DELAY_US");
     if (delay == nullptr) return;
     static std::minstd_rand random(static_cast<unsigned>(::getpid()));
@@ -28,7 +29,7 @@ void run_header_hooks(std::span<const std::byte> file) {
     const std::string_view start(reinterpret_cast<const char*>(file.data()), std::min(file.size(), kFirst));
     if (start.find("SL-TEST-HEADER-ABORT") != std::string_view::npos) std::abort();
     while (start.find("SL-TEST-HEADER-HANG") != std::string_view::npos)
-        ::pause();
+        ::poll(nullptr, 0, -1);
 }
 
 }  // namespace sl

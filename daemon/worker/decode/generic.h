@@ -4,8 +4,8 @@
 // sandbox closes: libvips loads its modules there. Loaders are named by the sniffed format, so content can
 // never reach one that was not meant; those that libvips itself marks as untrusted (all but the portable
 // anymaps') are blocked besides. Rows are pulled on the calling thread, top to bottom, so libvips starts no
-// thread; libwebp alone starts one per lossy picture, so the sandbox must allow clone3. No file is opened
-// after start_codecs() that a picture depends on.
+// thread; libwebp alone starts one per lossy picture, so the sandbox lets threads start. No file is opened
+// after start_codecs().
 //
 // What comes out: frame or page 0; alpha dropped, not blended, as Pillow's convert("RGB") does; palettes,
 // grey and 1 bit spread to RGB; 16 bits to 8 as round(v / 257); no colour management, whatever profile is
