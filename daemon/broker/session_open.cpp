@@ -77,7 +77,7 @@ bool Session::on_open(const Packet& packet) {
     }
     // A scan may take long: the reply comes when it is done, if the session is still there.
     ++opening_;
-    context_.scans.scan(*spec, alive_, [this, request, wish](ScanQueue::Found found) {
+    context_.scans.scan(*spec, uid_, alive_, [this, request, wish](ScanQueue::Found found) {
         --opening_;
         if (!start_stream(request, wish, std::move(found))) hang_up();
     });
