@@ -31,14 +31,14 @@ class Peer:
         self._held.append(batch)
         return batch.ids()
 
-    def take_for(self, seconds):
-        """Takes batches of the newest stream as they come; how many samples there were."""
-        end = time.monotonic() + seconds
+    def take_for(self, warm, seconds):
+        """Takes batches of the newest stream as they come; how many samples there were after the first `warm` s."""
+        begin = time.monotonic() + warm
         taken = 0
-        while time.monotonic() < end:
+        while time.monotonic() < begin + seconds:
             _, batch = self._streams[-1].next(100)
             if batch is not None:
-                taken += len(batch.valid())
+                taken += len(batch.valid()) if time.monotonic() >= begin else 0
                 batch.release()
         return taken
 
