@@ -12,7 +12,8 @@ namespace {
 
 StageCount stage(const nlohmann::json& stages, const char* name) {
     const nlohmann::json& from = stages.at(name);
-    return {from.value("servers", 1.0), from.at("busy_s").get<double>()};
+    const char* done = from.contains("rows") ? "rows" : "samples";
+    return {from.value("servers", 1.0), from.at("busy_s").get<double>(), from.at(done).get<double>()};
 }
 
 StreamCount stream(const nlohmann::json& from) {
@@ -42,9 +43,7 @@ Snapshot read_snapshot(const nlohmann::json& status) {
     snapshot.conductor = stage(stages, "conductor");
     snapshot.reads = stages["read"].at("operations").get<double>();
     snapshot.read_sum = stages["read"].at("operations_s").get<double>();
-    snapshot.decoded = stages["decode"].at("samples").get<double>();
     snapshot.decode_cpu = stages["decode"].at("cpu_s").get<double>();
-    snapshot.rows = stages["assemble"].at("rows").get<double>();
     for (const nlohmann::json& from : status.at("streams"))
         snapshot.streams[from.at("id").get<std::uint64_t>()] = stream(from);
     return snapshot;

@@ -11,10 +11,12 @@
 
 namespace sl::cli {
 
-// Seconds since the daemon's start; busy is wall time, summed over the servers.
+// Since the daemon's start, of all whom the stage serves: the workers are this user's only, the others
+// everybody's. Busy is wall time in seconds, summed over the servers.
 struct StageCount {
     double servers = 1;
     double busy = 0;
+    double samples = 0;  // decoded; of the assembler, rows
 };
 
 struct StreamCount {
@@ -36,9 +38,7 @@ struct Snapshot {
     StageCount conductor;  // CPU time of the thread
     double reads = 0;      // opens and reads
     double read_sum = 0;   // of their lengths
-    double decoded = 0;    // samples
     double decode_cpu = 0;
-    double rows = 0;
     std::map<std::uint64_t, StreamCount> streams;
     double cores = 1;  // of the machine, and the seconds they have idled
     double idle = 0;

@@ -111,6 +111,11 @@ std::vector<std::string> picture(const Look& look, const Verdict& verdict) {
                              session["program"].get<std::string>().c_str(),
                              session["streams"].dump().c_str()));
     }
+    const auto& others = status["others"];
+    if (others["sessions"].get<unsigned>() > 0) {
+        lines.push_back(line("other users: %u clients  %u streams", others["sessions"].get<unsigned>(),
+                             others["streams"].get<unsigned>()));
+    }
     for (const auto& scan : status["scans"]) {
         lines.push_back(
             line("scan %s  %llu directories  %llu images", scan["path"].get<std::string>().c_str(),

@@ -13,10 +13,10 @@ constexpr double kSaturated = 0.85;  // scheduling and hand-over keep even a ful
 
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
-StageLoad load(Stage stage, const StageCount& before, const StageCount& after, double samples,
-               double seconds) {
+StageLoad load(Stage stage, const StageCount& before, const StageCount& after, double seconds) {
     StageLoad load{.stage = stage, .servers = after.servers};
     const double busy = std::max(0.0, after.busy - before.busy);
+    const double samples = after.samples - before.samples;
     load.utilisation = std::min(1.0, busy / (after.servers * seconds));
     if (samples > 0) load.demand = busy / samples;
     if (load.demand > 0) load.most = after.servers / load.demand;
@@ -105,12 +105,11 @@ Verdict judge(const Snapshot& before, const Snapshot& after) {
         verdict.wait_share = std::max(verdict.wait_share, load.wait_share);
         verdict.streams.push_back(load);
     }
-    const double decoded = after.decoded - before.decoded;
-    verdict.stages = {
-        load(Stage::kConductor, before.conductor, after.conductor, decoded, seconds),
-        load(Stage::kAssemble, before.assemble, after.assemble, after.rows - before.rows, seconds),
-        load(Stage::kDecode, before.decode, after.decode, decoded, seconds),
-        load(Stage::kRead, before.read, after.read, decoded, seconds)};
+    const double decoded = after.decode.samples - before.decode.samples;
+    verdict.stages = {load(Stage::kConductor, before.conductor, after.conductor, seconds),
+                      load(Stage::kAssemble, before.assemble, after.assemble, seconds),
+                      load(Stage::kDecode, before.decode, after.decode, seconds),
+                      load(Stage::kRead, before.read, after.read, seconds)};
     double most = kUnbounded;
     for (const StageLoad& stage : verdict.stages)
         most = std::min(most, bound_of(stage));

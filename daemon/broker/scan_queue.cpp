@@ -75,10 +75,11 @@ Result<ScanQueue::Made> ScanQueue::guarded(Job& job) const {
     }
 }
 
-void ScanQueue::scan(const Spec& spec, std::weak_ptr<const void> asker, Done done) {
+void ScanQueue::scan(const Spec& spec, uid_t uid, std::weak_ptr<const void> asker, Done done) {
     drop_unwanted();
     auto request = std::make_shared<Request>();
     request->spec = spec;
+    request->uid = uid;
     request->asker = std::move(asker);
     request->done = std::move(done);
     request->folders.resize(spec.parts.size());
@@ -231,9 +232,14 @@ std::vector<ScanStatus> ScanQueue::status() const {
     std::vector<ScanStatus> all;
     for (const auto* jobs : {&running_, &waiting_}) {
         for (const Job& job : *jobs) {
-            all.push_back({job.path, jobs == &running_, job.askers.size(),
+            all.push_back({job.path,
+                           jobs == &running_,
+                           job.askers.size(),
                            job.progress.directories.load(std::memory_order_relaxed),
-                           job.progress.images.load(std::memory_order_relaxed)});
+                           job.progress.images.load(std::memory_order_relaxed),
+                           {}});
+            for (const Asker& asker : job.askers)
+                all.back().users.insert(asker->uid);
         }
     }
     return all;

@@ -51,8 +51,8 @@ class ScanQueue {
     // Drops the scans that wait and waits so long for those under way; false if some is not done.
     bool finish(std::chrono::milliseconds grace);
 
-    // Calls `done` on the loop's thread, later or at once, if `asker` still exists then.
-    void scan(const Spec& spec, std::weak_ptr<const void> asker, Done done);
+    // Calls `done` on the loop's thread, later or at once, if `asker`, who is this user's, still exists then.
+    void scan(const Spec& spec, uid_t uid, std::weak_ptr<const void> asker, Done done);
 
     // On the loop's thread: scans that wait or run; how many listed directories, or found an earlier one
     // good.
@@ -65,6 +65,7 @@ class ScanQueue {
     // One call of scan(), until it is answered.
     struct Request {
         Spec spec;
+        uid_t uid = 0;
         std::weak_ptr<const void> asker;
         Done done;                                            // empty once called
         std::vector<std::shared_ptr<const Dataset>> folders;  // of the spec's parts

@@ -90,7 +90,7 @@ void Server::accept_one(UniqueFd socket) {
     std::uint64_t id = next_id_++;
     int socket_fd = socket.get();
     int process_fd = pidfd.get();
-    Session::Context context{conductor_, *scans_, [this] { return status(); }};
+    Session::Context context{conductor_, *scans_, [this](const Viewer& viewer) { return status(viewer); }};
     sessions_[id] = std::make_unique<Session>(std::move(context), id, std::move(socket), std::move(pidfd),
                                               peer.pid, peer.uid);
     auto added = loop_.add(socket_fd, [this, id](std::uint32_t) {
@@ -141,14 +141,14 @@ void Server::leave_if_alone() {
     });
 }
 
-std::string Server::status() const {
+std::string Server::status(const Viewer& viewer) const {
     DaemonStatus daemon{options_.socket_name, options_.is_private, started_, {}, {}};
     daemon.scans = scans_->status();
     daemon.scans_made = scans_->made();
     daemon.manifests_used = scans_->recalled();
     for (const auto& [id, session] : sessions_)
         daemon.sessions.push_back(session->status());
-    return status_json(daemon, conductor_);
+    return status_json(daemon, conductor_, viewer);
 }
 
 }  // namespace sl

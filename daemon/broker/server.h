@@ -39,7 +39,7 @@ class Server {
     void end(std::uint64_t id);
     void take_in(Guest guest);
     void leave_if_alone();
-    [[nodiscard]] std::string status() const;
+    [[nodiscard]] std::string status(const Viewer& viewer) const;
 
     EventLoop& loop_;
     Conductor& conductor_;

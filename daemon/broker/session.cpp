@@ -86,11 +86,13 @@ bool Session::reply_json(std::uint32_t request, const std::string& json) {
     return reply_document(request, {std::as_bytes(std::span(json))});
 }
 
-// A copy, which costs the conductor a millisecond; what it says is made of it by the client.
+// A copy, which costs the conductor a millisecond or two; what it says is made of it by the client.
 bool Session::on_trace(std::uint32_t request) {
-    const Trace::Parts parts = context_.conductor.trace().parts();
-    return reply_document(request, {std::as_bytes(std::span(&parts.header, 1)),
-                                    std::as_bytes(parts.events[0]), std::as_bytes(parts.events[1])});
+    const Viewer who = viewer();
+    const Trace::Document trace =
+        context_.conductor.trace().document(who.sees_all ? std::nullopt : std::optional(who.uid));
+    return reply_document(
+        request, {std::as_bytes(std::span(&trace.header, 1)), std::as_bytes(std::span(trace.events))});
 }
 
 bool Session::on_readable() {
@@ -131,7 +133,7 @@ bool Session::handle(Packet& packet) {
         case SL_MSG_CLOSE:
             return on_close(packet);
         case SL_MSG_STATUS:
-            return reply_json(head.request, context_.status());
+            return reply_json(head.request, context_.status(viewer()));
         case SL_MSG_REPORT:
             return on_report(packet);
         case SL_MSG_TRACE:

@@ -32,7 +32,7 @@ class Session {
     struct Context {
         Conductor& conductor;
         ScanQueue& scans;
-        std::function<std::string()> status;  // the whole daemon's, as JSON
+        std::function<std::string(const Viewer&)> status;  // the daemon's, as JSON
     };
 
     Session(Context context, std::uint64_t id, UniqueFd socket, UniqueFd pidfd, pid_t pid, uid_t uid);
@@ -50,6 +50,7 @@ class Session {
     [[nodiscard]] int pidfd() const { return pidfd_.get(); }
     [[nodiscard]] bool greeted() const { return greeted_; }
     [[nodiscard]] SessionStatus status() const;
+    [[nodiscard]] Viewer viewer() const { return Viewer::of(uid_); }
 
   private:
     bool handle(Packet& packet);

@@ -79,7 +79,7 @@ bool Session::on_open(const Packet& packet) {
     SL_FAULT(daemon_open_heard);
     // A scan may take long: the reply comes when it is done, if the session is still there.
     ++opening_;
-    context_.scans.scan(*spec, alive_, [this, request, wish](ScanQueue::Found found) {
+    context_.scans.scan(*spec, uid_, alive_, [this, request, wish](ScanQueue::Found found) {
         --opening_;
         SL_FAULT(daemon_scan_ended);
         if (!start_stream(request, wish, std::move(found))) hang_up();

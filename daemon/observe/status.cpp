@@ -1,9 +1,12 @@
+// The status of the daemon, as its viewer may see it. See status.h; a stream's report is in report.cpp.
 #include "daemon/observe/status.h"
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "daemon/observe/stream_json.h"
 #include "daemon/plan/spec_names.h"
@@ -12,23 +15,9 @@ namespace sl {
 
 namespace {
 
-constexpr std::size_t kFailuresShown = 1000;
-
-double own_cpu_seconds() {
+double cpu_seconds_of(clockid_t clock) {
     timespec time{};
-    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-}
-
-// File names may be any bytes; JSON wants UTF-8: what is not is shown replaced.
-std::string dump(const Json& json) {
-    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-// Of the thread that asks, which is the conductor's.
-double thread_cpu_seconds() {
-    timespec time{};
-    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    ::clock_gettime(clock, &time);
     return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
@@ -36,134 +25,153 @@ double seconds(std::uint64_t ns) {
     return static_cast<double>(ns) * 1e-9;
 }
 
-// What speedyctl verdict compares two of; busy is wall time, since the start.
-Json stages_json(const Conductor& conductor) {
+// Native crews that the viewer sees.
+std::vector<const Crew*> native_crews(const Conductor& conductor, const Viewer& viewer) {
+    std::vector<const Crew*> crews;
+    for (const auto& [key, crew] : conductor.crews().all()) {
+        if (crew->is_native() && viewer.sees(crew->uid)) crews.push_back(crew.get());
+    }
+    return crews;
+}
+
+// Workers that rest are no servers, unless all do.
+std::uint32_t decode_servers(const std::vector<const Crew*>& crews) {
+    std::uint32_t busy = 0;
+    std::uint32_t most = 0;
+    for (const Crew* crew : crews) {
+        busy += crew->streams > 0 ? crew->workers() : 0;
+        most = std::max(most, crew->workers());
+    }
+    return std::max({busy, most, 1U});
+}
+
+// What speedyctl verdict compares two of; busy is wall time, since the start. Reader, assembler and conductor
+// serve all users; of the workers only the viewer's count. `samples`: decoded by all that the stage serves.
+Json stages_json(const Conductor& conductor, const Viewer& viewer) {
     const StageTotals totals = conductor.trace().totals();
+    const auto crews = native_crews(conductor, viewer);
+    Crew::Decoded decoded{totals.decodes, totals.decode_ns, totals.decode_cpu_ns};
+    if (!viewer.sees_all) decoded = crews.empty() ? Crew::Decoded{} : crews.front()->decoded;
     return {{"read",
              {{"operations", totals.reads},
+              {"samples", totals.decodes},
               {"busy_s", seconds(totals.reading_ns)},
               {"operations_s", seconds(totals.read_ns)}}},
             {"decode",
-             {{"servers", conductor.workers().count()},
-              {"samples", totals.decodes},
-              {"busy_s", seconds(totals.decode_ns)},
-              {"cpu_s", seconds(totals.decode_cpu_ns)}}},
+             {{"servers", decode_servers(crews)},
+              {"samples", decoded.samples},
+              {"busy_s", seconds(decoded.wall_ns)},
+              {"cpu_s", seconds(decoded.cpu_ns)}}},
             {"assemble",
              {{"servers", conductor.trace().assemblers()},
               {"rows", totals.rows},
               {"busy_s", seconds(totals.row_ns)}}},
-            {"conductor", {{"servers", 1}, {"busy_s", thread_cpu_seconds()}}}};
+            {"conductor",
+             {{"servers", 1},
+              {"samples", totals.decodes},
+              {"busy_s", cpu_seconds_of(CLOCK_THREAD_CPUTIME_ID)}}}};  // of the thread that asks: its own
 }
 
-Json account_json(std::uint64_t epoch, const EpochAccount& account) {
-    return {{"epoch", epoch},
-            {"planned", account.planned},
-            {"delivered", account.delivered},
-            {"failed", account.failed},
-            {"substituted", account.substituted},
-            {"padding", account.padding},
-            {"dropped", account.dropped},
-            {"missing", account.missing},
-            {"repeated", account.repeated},
-            {"resumed_at", account.resumed_at},
-            {"complete", account.closed}};
-}
-
-Json failure_json(const Failure& failure) {
-    Json json = {{"sample_id", failure.sample_id},
-                 {"path", failure.path},
-                 {"kind", to_string(failure.error.kind)},
-                 {"reason", failure.error.message},
-                 {"epoch", failure.epoch},
-                 {"batch", failure.batch},
-                 {"row", failure.row}};
-    json["offset"] = failure.error.offset == kNoOffset ? Json() : Json(failure.error.offset);
-    json["errno"] = failure.error.os_errno == 0 ? Json() : Json(failure.error.os_errno);
-    json["substitute"] = failure.substitute < 0 ? Json() : Json(failure.substitute);
-    return json;
-}
-
-Json scan_json(const ScanReport& report) {
-    Json json = {{"directories", report.directories}};
-    for (std::size_t i = 0; i < report.skipped.size(); ++i) {
-        const auto& skipped = report.skipped[i];
-        json[std::string(to_string(static_cast<SkipReason>(i)))] = {{"count", skipped.count},
-                                                                    {"examples", skipped.examples}};
+void add_workers(Json& workers, const Crew& crew) {
+    for (const WorkerStatus& worker : crew.pool->status()) {
+        workers.push_back(
+            {{"pid", worker.pid}, {"uid", crew.uid}, {"held", worker.held}, {"completed", worker.completed}});
     }
-    return json;
 }
 
-// What stands for a manifest in a report: whether an earlier scan's was used, or why not.
-Json manifest_json(const ManifestUse& use) {
-    return {{"used", use.used}, {"kept", use.kept}, {"path", use.path}, {"note", use.note}};
-}
-
-// What the scan of a folder left out, and its manifest.
-Json folder_json(const FolderSource& folder) {
-    return {{"skipped_files", scan_json(folder.report())},
-            {"manifest", manifest_json(folder.manifest_use())}};
-}
-
-Json parts_json(const Stream& stream) {
-    Json parts = Json::array();
-    for (const Dataset::Part& part : stream.dataset().parts()) {
-        Json json = {{"path", stream.spec().parts[parts.size()].path},
-                     {"first_id", part.first_id},
-                     {"samples_in_folder", part.folder.size()},
-                     {"selected", part.selection->size()},
-                     {"samples", part.samples}};
-        json.update(folder_json(part.folder));
-        parts.push_back(std::move(json));
+Json domains_json(const std::vector<const Crew*>& crews) {
+    Json domains = Json::array();
+    for (const Crew* crew : crews) {
+        domains.push_back({{"uid", crew->uid},
+                           {"workers", crew->workers()},
+                           {"streams", crew->streams},
+                           {"worker_deaths", crew->pool->deaths()},
+                           {"cpu_seconds", crew->pool->cpu_seconds()},
+                           {"input_capacity", crew->domain->input.capacity()},
+                           {"input_used", crew->domain->input.used()}});
     }
-    return parts;
-}
-
-Json workers_json(const WorkerPool& pool) {
-    Json workers = Json::array();
-    for (const WorkerStatus& worker : pool.status())
-        workers.push_back({{"pid", worker.pid}, {"held", worker.held}, {"completed", worker.completed}});
-    return workers;
+    return domains;
 }
 
 // Guest workers, apart from the daemon's own: by crew, 16 hexadecimal digits.
-Json crews_json(const Conductor& conductor) {
+Json crews_json(const Conductor& conductor, const Viewer& viewer) {
     Json crews = Json::array();
-    for (const auto& [number, crew] : conductor.crews().all()) {
-        if (crew->is_native()) continue;
-        crews.push_back({{"crew", hex(number)},
+    for (const auto& [key, crew] : conductor.crews().all()) {
+        if (crew->is_native() || !viewer.sees(crew->uid)) continue;
+        Json guests = Json::array();
+        add_workers(guests, *crew);
+        crews.push_back({{"crew", hex(key.number)},
                          {"uid", crew->uid},
                          {"workers", crew->workers()},
                          {"streams", crew->streams},
                          {"lost", crew->pool->deaths()},
                          {"cpu_seconds", crew->pool->cpu_seconds()},
-                         {"guests", workers_json(*crew->pool)}});
+                         {"guests", guests}});
     }
     return crews;
 }
 
-}  // namespace
+Json memory_json(const Conductor& conductor) {
+    const Crews::Input input = conductor.crews().input();
+    return {{"budget", conductor.budget().total()},
+            {"reserved", conductor.budget().reserved()},
+            {"input_capacity", input.capacity},
+            {"input_used", input.used}};
+}
 
-std::string status_json(const DaemonStatus& daemon, const Conductor& conductor) {
+bool sees_one(const Viewer& viewer, const std::set<uid_t>& users) {
+    return viewer.sees_all || users.contains(viewer.uid);
+}
+
+// Adds what the viewer sees, and counts the rest: `others`.
+void add_clients(Json& json, const DaemonStatus& daemon, const Conductor& conductor, const Viewer& viewer) {
     Json sessions = Json::array();
     for (const SessionStatus& session : daemon.sessions) {
+        if (!viewer.sees(session.uid)) continue;
         sessions.push_back({{"pid", session.pid},
                             {"uid", session.uid},
                             {"program", session.program},
                             {"streams", session.streams}});
     }
-    Json streams = Json::array();
-    for (const auto& [id, stream] : conductor.streams()) {
-        if (!stream->flow.closing) streams.push_back(stream_json(*stream));
-    }
     Json scans = Json::array();
     for (const ScanStatus& scan : daemon.scans) {
+        if (!sees_one(viewer, scan.users)) continue;
         scans.push_back({{"path", scan.path},
                          {"running", scan.running},
                          {"clients", scan.clients},
                          {"directories", scan.directories},
                          {"images", scan.images}});
     }
-    std::chrono::duration<double> uptime = std::chrono::steady_clock::now() - daemon.started;
+    Json streams = Json::array();
+    std::size_t open = 0;
+    for (const auto& [id, stream] : conductor.streams()) {
+        if (stream->flow.closing) continue;
+        ++open;
+        if (viewer.sees(stream->flow.crew->uid)) streams.push_back(stream_json(*stream));
+    }
+    json["others"] = {{"sessions", daemon.sessions.size() - sessions.size()},
+                      {"scans", daemon.scans.size() - scans.size()},
+                      {"streams", open - streams.size()}};
+    json["sessions"] = std::move(sessions);
+    json["scans"] = std::move(scans);
+    json["scans_made"] = daemon.scans_made;
+    json["manifests_used"] = daemon.manifests_used;
+    json["streams"] = std::move(streams);
+}
+
+}  // namespace
+
+Viewer Viewer::of(uid_t uid) {
+    return {uid, uid == 0 || uid == ::geteuid()};
+}
+
+std::string status_json(const DaemonStatus& daemon, const Conductor& conductor, const Viewer& viewer) {
+    const auto crews = native_crews(conductor, viewer);
+    Json workers = Json::array();
+    for (const Crew* crew : crews)
+        add_workers(workers, *crew);
+    const std::chrono::duration<double> uptime = std::chrono::steady_clock::now() - daemon.started;
+    const double daemon_cpu_seconds = cpu_seconds_of(CLOCK_PROCESS_CPUTIME_ID);
     Json json = {{"version", SL_VERSION},
                  {"pid", ::getpid()},
                  {"socket", daemon.socket},
@@ -172,48 +180,16 @@ std::string status_json(const DaemonStatus& daemon, const Conductor& conductor) 
                  {"backend", conductor.reader().backend()},
                  {"reader", conductor.reader().description()},
                  {"reader_note", conductor.reader_note()},
-                 {"workers", workers_json(conductor.workers())},
+                 {"workers", workers},
                  {"sandbox", conductor.sandboxed()},
-                 {"crews", crews_json(conductor)},
-                 {"stages", stages_json(conductor)},
-                 {"worker_deaths", conductor.workers().deaths()},
-                 {"cpu_seconds", own_cpu_seconds() + conductor.workers().cpu_seconds()},
-                 {"daemon_cpu_seconds", own_cpu_seconds()},
-                 {"memory",
-                  {{"budget", conductor.budget().total()},
-                   {"reserved", conductor.budget().reserved()},
-                   {"input_capacity", conductor.input().capacity()},
-                   {"input_used", conductor.input().used()}}},
-                 {"sessions", sessions},
-                 {"scans", scans},
-                 {"scans_made", daemon.scans_made},
-                 {"manifests_used", daemon.manifests_used},
-                 {"streams", streams}};
-    return dump(json);
-}
-
-std::string report_json(const Stream& stream) {
-    Json epochs = Json::array();
-    for (const auto& [epoch, account] : stream.ledger().accounts())
-        epochs.push_back(account_json(epoch, account));
-    Json failures = Json::array();
-    for (const Failure& failure : stream.ledger().failures()) {
-        if (failures.size() == kFailuresShown) break;
-        failures.push_back(failure_json(failure));
-    }
-    const Dataset& dataset = stream.dataset();
-    Json json = {{"samples", dataset.samples()},
-                 {"classes", dataset.classes()},
-                 {"fingerprint", dataset.fingerprint()},
-                 {"epochs", epochs},
-                 {"failure_count", stream.ledger().failure_count()},
-                 {"failures", failures}};
-    if (dataset.is_mix()) {
-        json["parts"] = parts_json(stream);
-    } else if (!stream.is_items()) {
-        json.update(folder_json(dataset.parts().front().folder));
-    }
-    json["stats"] = stream_json(stream);
+                 {"domains", domains_json(crews)},
+                 {"crews", crews_json(conductor, viewer)},
+                 {"stages", stages_json(conductor, viewer)},
+                 {"worker_deaths", conductor.crews().worker_deaths()},
+                 {"cpu_seconds", daemon_cpu_seconds + conductor.crews().cpu_seconds()},
+                 {"daemon_cpu_seconds", daemon_cpu_seconds},
+                 {"memory", memory_json(conductor)}};
+    add_clients(json, daemon, conductor, viewer);
     return dump(json);
 }
 

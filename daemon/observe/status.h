@@ -6,12 +6,22 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "daemon/stream/conductor.h"
 
 namespace sl {
+
+// Who asks. What is another user's is named to the daemon's own user and to root only: the others see how
+// much of it there is, but no path, program, process or sample.
+struct Viewer {
+    uid_t uid = 0;
+    bool sees_all = false;
+    static Viewer of(uid_t uid);
+    [[nodiscard]] bool sees(uid_t whose) const { return sees_all || whose == uid; }
+};
 
 struct SessionStatus {
     pid_t pid = 0;
@@ -27,6 +37,7 @@ struct ScanStatus {
     std::uint64_t clients = 0;      // that wait for it
     std::uint64_t directories = 0;  // so far
     std::uint64_t images = 0;
+    std::set<uid_t> users;  // of the clients
 };
 
 struct DaemonStatus {
@@ -39,8 +50,8 @@ struct DaemonStatus {
     std::uint64_t manifests_used = 0;  // an earlier scan held
 };
 
-// The whole daemon: reader back end, workers, memory, sessions, streams, scans, CPU seconds.
-std::string status_json(const DaemonStatus& daemon, const Conductor& conductor);
+// The daemon: reader back end, workers, memory, sessions, streams, scans, CPU seconds.
+std::string status_json(const DaemonStatus& daemon, const Conductor& conductor, const Viewer& viewer);
 
 // One stream: an account per epoch, each failure with its reason, what the scan of each folder left out.
 std::string report_json(const Stream& stream);

@@ -109,4 +109,8 @@ Json stream_json(const Stream& stream) {
     return json;
 }
 
+std::string dump(const Json& json) {
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 }  // namespace sl

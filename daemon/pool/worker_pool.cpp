@@ -104,6 +104,19 @@ Result<void> WorkerPool::watch(std::size_t index) {
     return added;
 }
 
+void WorkerPool::retire() {
+    retired_ = true;
+    input_ = nullptr;
+    loop_.cancel(tick_);
+    for (Entry& entry : entries_) {
+        loop_.cancel(entry.restart);
+        if (!entry.worker) continue;
+        loop_.remove(entry.worker->socket());  // no message is answered any more
+        loop_.remove(entry.worker->wake_fd());
+        entry.worker->kill();
+    }
+}
+
 void WorkerPool::restart(std::size_t index, EventLoop::Clock::duration delay) {
     entries_[index].restart = loop_.after(delay, [this, index] {
         auto started = start_worker(index);
@@ -127,6 +140,12 @@ void WorkerPool::on_death(std::size_t index) {
     pid_t waited = ::wait4(worker.pid(), &status, WNOHANG, &usage);
     if (waited == 0) return;  // not yet; an error means that somebody else took its status: it is dead
     dead_cpu_seconds_ += seconds(usage.ru_utime) + seconds(usage.ru_stime);
+    if (retired_) {
+        leave_loop(entry);
+        report_lost(entry, 0);
+        entry.worker.reset();
+        return;
+    }
     ++deaths_;
     int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     spdlog::warn("worker {} died ({} {}) after {} samples; starting another", worker.pid(),

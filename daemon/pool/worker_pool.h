@@ -77,6 +77,9 @@ class WorkerPool {
     Result<void> adopt(Guest& guest);
     // Hangs up on all guests.
     void dismiss();
+    // The end of a pool that holds no decode: kills its workers and starts no other. They have left once
+    // living() is 0; until then the pool must stay, but not the input segment.
+    void retire();
 
     // Workers hear of streams bit by bit, each when it has room for the message; jobs may be given at once.
     // The segments of `about` must stay, its bytes are copied. `limit`: for a job at a guest, 0 for none.
@@ -176,6 +179,7 @@ class WorkerPool {
     std::uint64_t boot_id_ = 0;
     const Segment* input_ = nullptr;
     const bool takes_guests_;
+    bool retired_ = false;
     WorkerPoolEvents events_;
     std::uint32_t limit_ticks_ = 0;  // of a job; guests' jobs have their own
     std::chrono::milliseconds tick_length_{1000};

@@ -1,5 +1,5 @@
-// All cost models of a daemon: one for each dataset and pipeline, shared by the streams over both, and kept
-// as files between runs.
+// All cost models of a daemon: one for each user, dataset and pipeline, shared by the streams over both, and
+// kept as files between runs.
 //
 // On the conductor thread, which never waits for a file: a thread of its own reads and writes them, and
 // answers through the event loop. A stream that opens takes no sample in hand until its model is ready, which
@@ -8,11 +8,14 @@
 // is something new. Failure is one line in the log.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,8 +32,10 @@ class CostStore {
     // Waits a moment for the last write; a file system that does not answer is left to the thread.
     ~CostStore();
 
-    // The model, known already or begun; `is_ready` says when it may be used.
-    std::shared_ptr<CostModel> open(std::uint64_t dataset, std::uint64_t samples, const Pipeline& pipeline);
+    // The model, known already or begun; `is_ready` says when it may be used. `learned_by`: a user other than
+    // the daemon's own, whose workers' word is believed for that user's streams only.
+    std::shared_ptr<CostModel> open(std::uint64_t dataset, std::uint64_t samples, const Pipeline& pipeline,
+                                    std::optional<uid_t> learned_by = {});
     [[nodiscard]] bool is_ready(const CostModel& model) const;
     // A stream over the model has ended.
     void ended(const std::shared_ptr<CostModel>& model);

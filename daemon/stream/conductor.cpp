@@ -35,25 +35,28 @@ Conductor::Conductor(EventLoop& loop, const ConductorOptions& options)
       budget_(options.memory_bytes),
       trace_(options.workers, assembler_threads(options.workers)),
       failure_log_(loop),
-      quarantine_(Quarantine::open(options.quarantine_file)),
       crew_costs_(loop),
-      crews_(loop, options.workers, options.cores, [this](Crew& crew) { return pool_events(crew); }),
+      crews_(loop, budget_,
+             {.worker_program = options.worker_program,
+              .workers = options.workers,
+              .cores = options.cores,
+              .input_bytes = options.input_bytes,
+              .quarantine_file = options.quarantine_file,
+              .boot_id = options.boot_id},
+             [this](Crew& crew) { return pool_events(crew); }),
       max_files_(max_files()) {}
 
 Result<std::unique_ptr<Conductor>> Conductor::create(EventLoop& loop, const ConductorOptions& options) {
     std::unique_ptr<Conductor> conductor(new Conductor(loop, options));
     Conductor* self = conductor.get();
 
-    auto memory = self->budget_.reserve(options.input_bytes, "the input buffer");
-    if (!memory) return std::unexpected(std::move(memory).error());
-    self->input_memory_ = std::move(*memory);
-    auto input = InputArena::create(options.input_bytes);
-    if (!input) return std::unexpected(std::move(input).error());
-    self->input_ = std::make_unique<InputArena>(std::move(*input));
+    if (auto started = self->crews_.start_home(); !started) return std::unexpected(started.error());
 
     ReaderOptions reader_options = options.reader;
     reader_options.retry_for = std::min(reader_options.retry_for, options.read_timeout / 2);
-    reader_options.registered = self->input_->segment().bytes();
+    // Of the one domain that stays as long as the reader: registered pages outlive their map, and another one
+    // at its address would be taken for it.
+    reader_options.registered = self->crews_.home().domain->input.segment().bytes();
     auto reader = make_reader(reader_options, &self->reader_note_);
     if (!reader) return std::unexpected(std::move(reader).error());
     self->reader_ = std::move(*reader);
@@ -65,11 +68,6 @@ Result<std::unique_ptr<Conductor>> Conductor::create(EventLoop& loop, const Cond
     auto assembler = Assembler::start(assembler_threads(options.workers));
     if (!assembler) return std::unexpected(assembler.error());
     self->assembler_ = std::move(*assembler);
-
-    Crew& native = self->crews_.native();
-    native.pool = std::make_unique<WorkerPool>(loop, options.worker_program, options.workers, options.boot_id,
-                                               self->input_->segment(), self->pool_events(native));
-    if (auto started = native.pool->start(); !started) return std::unexpected(started.error());
 
     // These descriptors only end the wait: each turn looks at everything.
     auto added = loop.add(self->reader_->event_fd(), [](std::uint32_t) {});
@@ -83,14 +81,13 @@ bool Conductor::shut_down() {
     loop_.on_idle([] { return false; }, [] {});
     crews_.clear();      // no worker writes any more
     assembler_.reset();  // no row is written any more
-    quarantine_.reset();
     constexpr std::chrono::milliseconds kGrace{500};
     bool returned = reader_ == nullptr || reader_->finish(kGrace);
     if (!returned) {
         spdlog::warn("leaving with reads that have not returned; the kernel keeps them until it lets go");
-        // They write into the arena and touch the reader for as long as this process has threads.
+        // They write into the arenas and touch the reader for as long as this process has threads.
         static_cast<void>(reader_.release());
-        static_cast<void>(input_.release());
+        crews_.abandon_domains();
     }
     reader_.reset();
     for (auto& [id, stream] : streams_) {
@@ -112,14 +109,17 @@ Result<Stream*> Conductor::open(const Spec& spec, std::shared_ptr<const Dataset>
                                 const Stream::Wish& wish, const Owner& owner) {
     if (spec.kind == DatasetKind::kItems && spec.items.crew == 0)
         return sl::fail(Status::kSpec, "dataset.crew is 0: a stream of items names the crew that makes them");
-    auto crew = crews_.of(spec.kind == DatasetKind::kItems ? spec.items.crew : 0, owner.uid);
+    auto crew = spec.kind == DatasetKind::kItems ? crews_.guests(spec.items.crew, owner.uid)
+                                                 : crews_.native(owner.uid);
     if (!crew) return std::unexpected(std::move(crew).error());
     if (const Error* why = (*crew)->pool->trouble()) return std::unexpected(*why);
     RingIdentity identity{.boot_id = options_.boot_id, .stream_id = next_stream_id_};
-    auto costs = costs_of(spec, *dataset);
+    auto costs = costs_of(spec, *dataset, **crew);
     Stream::Wish whole = wish;
     whole.workers = (*crew)->workers();
-    auto created = Stream::create(spec, std::move(dataset), identity, whole, costs, budget_);
+    auto created = Stream::create(spec, dataset, identity, whole, costs, budget_);
+    if (!created && created.error().status == Status::kBudget && crews_.end_resting(*crew))
+        created = Stream::create(spec, std::move(dataset), identity, whole, costs, budget_);
     if (!created) {
         let_go_of_costs(costs);
         return std::unexpected(std::move(created).error());
@@ -132,23 +132,12 @@ Result<Stream*> Conductor::open(const Spec& spec, std::shared_ptr<const Dataset>
         let_go_of_costs(costs);
         return std::unexpected(added.error());
     }
+    trace_.opened(stream->id(), owner.uid);
     stream->ring().watch(trace_);
     ++next_stream_id_;
     streams_[stream->id()] = std::move(*created);
     enlist(*stream, **crew, owner);
     return stream;
-}
-
-std::shared_ptr<CostModel> Conductor::costs_of(const Spec& spec, const Dataset& dataset) {
-    if (const ItemOrder* items = dataset.items())
-        return crew_costs_.open(spec.items.crew, items->items_end(), items->mean_hint());
-    return costs_->open(dataset.fingerprint(), dataset.size(), spec.pipeline);
-}
-
-// Only one of the two knows it.
-void Conductor::let_go_of_costs(const std::shared_ptr<CostModel>& model) {
-    costs_->ended(model);
-    crew_costs_.ended(*model);
 }
 
 void Conductor::close(Stream* stream, std::function<void()> on_gone) {
@@ -182,7 +171,7 @@ void Conductor::close(Stream* stream, std::function<void()> on_gone) {
 
 bool Conductor::collect() {
     bool any = false;
-    for (const auto& [number, crew] : crews_.all())
+    for (const auto& [key, crew] : crews_.all())
         any |= crew->pool->reap();
     reads_.clear();
     any |= reader_->reap(reads_) > 0;
@@ -204,7 +193,7 @@ bool Conductor::turn() {
     // Bounded, so that sockets, signals and timers are served however quickly work comes back.
     constexpr int kRounds = 8;
     for (int round = 0; round < kRounds; ++round) {
-        for (const auto& [number, crew] : crews_.all())
+        for (const auto& [key, crew] : crews_.all())
             crew->scheduler.advance(now_ns());
         for (auto& [id, stream] : streams_) {
             if (stream->flow.closing) continue;
@@ -216,8 +205,8 @@ bool Conductor::turn() {
         }
         reader_->flush();
         trace_.reads_under_way(reader_->in_flight() > reader_->hung());
-        ask_headers();
-        for (const auto& [number, crew] : crews_.all()) {
+        for (const auto& [key, crew] : crews_.all()) {
+            if (crew->is_native()) ask_headers(*crew);
             dispatch(*crew);
             crew->pool->flush();
         }
@@ -236,7 +225,7 @@ void Conductor::tell_scheduler(const Stream& stream) {
 }
 
 void Conductor::set_sleeping(bool sleeping) {
-    for (const auto& [number, crew] : crews_.all())
+    for (const auto& [key, crew] : crews_.all())
         crew->pool->set_sleeping(sleeping);
     for (auto& [id, stream] : streams_) {
         if (!stream->flow.closing) stream->ring().set_sleeping(sleeping);
@@ -263,10 +252,11 @@ void Conductor::close_file(Task& task) {
 void Conductor::release_input(Task& task) {
     if (!std::exchange(task.has_input, false)) return;
     task.stream->flow.input_bytes -= task.bytes;
+    const auto& domain = task.stream->flow.crew->domain;
     if (const auto header = std::exchange(task.header, std::nullopt)) {
-        late_headers_[*header] = {task.input_offset, task.bytes};  // until a worker has looked
+        late_headers_[*header] = {domain, task.input_offset, task.bytes};  // until a worker has looked
     } else {
-        input_->release(task.input_offset, task.bytes);
+        domain->input.release(task.input_offset, task.bytes);
     }
 }
 
@@ -292,7 +282,8 @@ void Conductor::sweep() {
             continue;
         }
         stream->flow.crew->pool->remove_stream(stream->id());
-        --stream->flow.crew->streams;
+        if (--stream->flow.crew->streams == 0) crews_.rest(*stream->flow.crew);
+        trace_.gone(stream->id());
         auto on_gone = on_gone_.extract(stream->id());
         let_go_of_costs(stream->predictor().shared_model());
         it = streams_.erase(it);

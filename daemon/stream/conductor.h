@@ -1,12 +1,11 @@
 // The conductor: moves every task of every stream from the plan to a row of a batch.
 //
-// One per daemon, on the event loop's thread; it owns the tasks, the reader, the input arena, the crews of
-// workers and the assembler, and is the only one that changes their state. It never blocks: readers,
+// One per daemon, on the event loop's thread; it owns the tasks, the reader, the crews of workers with their
+// domains and the assembler, and is the only one that changes their state. It never blocks: readers,
 // workers and assembler threads answer through their rings and event descriptors, and turn() does all that
 // can be done now. What each step means is told in docs/how-a-sample-travels.md.
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -16,10 +15,8 @@
 
 #include "daemon/observe/trace.h"
 #include "daemon/pool/event_loop.h"
-#include "daemon/pool/input_arena.h"
 #include "daemon/predict/cost_store.h"
 #include "daemon/predict/crew_costs.h"
-#include "daemon/quarantine/quarantine.h"
 #include "daemon/stream/crew.h"
 #include "daemon/stream/failure_log.h"
 #include "daemon/stream/memory_budget.h"
@@ -31,15 +28,15 @@ namespace sl {
 
 struct ConductorOptions {
     WorkerProgram worker_program;
-    std::uint32_t workers = 1;
+    std::uint32_t workers = 1;       // of each user with native streams
     std::uint32_t cores = 1;         // that they share
     std::uint64_t memory_bytes = 0;  // budget for all segments
-    std::uint64_t input_bytes = 0;   // of it, for file bytes
+    std::uint64_t input_bytes = 0;   // of it, for file bytes, for each of them
     ReaderOptions reader;
     std::chrono::milliseconds read_timeout{30'000};  // then an open or a read is given up
     bool predict =
         true;  // false: every sample is taken for an average one, to see what predictions are worth
-    std::string quarantine_file;  // "": known bad samples are forgotten with the daemon
+    std::string quarantine_file;  // of the daemon's own user; "": forgotten with the daemon
     std::string cost_folder;      // "": so is what samples cost
     std::uint64_t boot_id = 0;
 };
@@ -60,15 +57,14 @@ class Conductor {
     Result<void> attach_guest(Guest& guest);
 
     [[nodiscard]] const std::map<std::uint64_t, std::unique_ptr<Stream>>& streams() const { return streams_; }
-    [[nodiscard]] const WorkerPool& workers() const { return *crews_.native().pool; }
     [[nodiscard]] const Crews& crews() const { return crews_; }
     [[nodiscard]] const Reader& reader() const { return *reader_; }
-    [[nodiscard]] Quarantine& quarantine() { return *quarantine_; }
+    // The daemon's own user's.
+    [[nodiscard]] Quarantine& quarantine() { return *crews_.home().domain->quarantine; }
     // Ends all there is to end. False if reads have not returned: then their buffers and threads are left to
     // the process's end, which must not run destructors of what they use.
     bool shut_down();
     [[nodiscard]] const std::string& reader_note() const { return reader_note_; }
-    [[nodiscard]] const InputArena& input() const { return *input_; }
     [[nodiscard]] const MemoryBudget& budget() const { return budget_; }
     [[nodiscard]] std::uint64_t boot_id() const { return options_.boot_id; }
     [[nodiscard]] bool sandboxed() const { return options_.worker_program.sandbox; }
@@ -92,11 +88,7 @@ class Conductor {
     // crew_streams.cpp: who does which stream's jobs
     WorkerPoolEvents pool_events(Crew& crew);
     void enlist(Stream& stream, Crew& crew, const Owner& owner);
-    void stop_all(const Error& error);
-
-    // What is known of the costs of a dataset's samples; ended() when its stream goes.
-    std::shared_ptr<CostModel> costs_of(const Spec& spec, const Dataset& dataset);
-    void let_go_of_costs(const std::shared_ptr<CostModel>& model);
+    void stop_streams(const Crew& crew, const Error& error);
 
     // intake.cpp: plan -> open -> size -> lane -> read -> runnable
     void admit(Stream& stream);
@@ -110,14 +102,18 @@ class Conductor {
     Offer start_read(Stream& stream, Task& task);
     Offer start_item(Stream& stream, Task& task);
     void on_read(Task& task, const ReadCompletion& completion);
+    static Quarantine& quarantine_of(const Task& task);
     static Quarantine::Attempt attempt_of(const Task& task, std::uint64_t size);
     void make_runnable(Task& task);
 
-    // predictions.cpp: what a sample will cost, the first time and with what has been learned since
+    // predictions.cpp: what a sample will cost, the first time and with what has been learned since. The
+    // model of a dataset's costs is let go of when the stream goes.
+    std::shared_ptr<CostModel> costs_of(const Spec& spec, const Dataset& dataset, const Crew& crew);
+    void let_go_of_costs(const std::shared_ptr<CostModel>& model);
     void predict(Task& task);
     bool renew(Task& task);
     void renew_waiting(Stream& stream);
-    void ask_headers();
+    void ask_headers(Crew& crew);
     void on_header(const sl_shm_completion& completion);
     void header_ended(std::uint64_t tag);
 
@@ -126,7 +122,6 @@ class Conductor {
     void give_up_reads();
     void abandon(Task& task);
     void returned_late(const ReadCompletion& completion);
-    [[nodiscard]] bool starved_by_hung_reads() const;
 
     // work.cpp: runnable -> worker -> done, and what can go wrong there
     void dispatch(Crew& crew);
@@ -154,7 +149,7 @@ class Conductor {
 
     // tracing.cpp: what has ended, for the trace
     void trace_read(const Task& task, const ReadCompletion& completion);
-    void trace_decode(const Task& task, const sl_shm_completion& completion, std::size_t worker);
+    void trace_decode(Crew& crew, const Task& task, const sl_shm_completion& completion, std::size_t worker);
     void trace_collate(const Task& task, const sl_shm_completion& completion, std::size_t worker);
     void trace_row(const Task& task, const RowDone& row);
 
@@ -167,6 +162,7 @@ class Conductor {
 
     // A read whose task has gone on without it: what it holds until the kernel lets go.
     struct LateRead {
+        std::shared_ptr<Domain> domain;
         int fd = -1;
         std::uint64_t input_offset = 0;
         std::uint64_t bytes = 0;
@@ -176,6 +172,7 @@ class Conductor {
 
     // A header job whose task has gone on without it: the buffer that its worker may be reading.
     struct LateHeader {
+        std::shared_ptr<Domain> domain;
         std::uint64_t input_offset = 0;
         std::uint64_t bytes = 0;
     };
@@ -183,21 +180,16 @@ class Conductor {
     EventLoop& loop_;
     ConductorOptions options_;
     MemoryBudget budget_;
-    MemoryBudget::Share input_memory_;
-    std::unique_ptr<InputArena> input_;
     std::unique_ptr<Reader> reader_;
     std::string reader_note_;
     Trace trace_;
     std::unique_ptr<Assembler> assembler_;
     TaskTable tasks_;
     std::unordered_map<std::uint64_t, LateRead> late_reads_;  // by tag
-    std::uint64_t hung_bytes_ = 0;                            // of the input buffer
     bool watching_reads_ = false;
     std::vector<std::uint64_t> overdue_;
     std::unordered_map<std::uint64_t, LateHeader> late_headers_;  // by tag
-    std::deque<std::uint64_t> unseen_;  // tags of runnable samples whose header nobody has been asked for
     FailureLog failure_log_;
-    std::unique_ptr<Quarantine> quarantine_;
     std::unique_ptr<CostStore> costs_;
     CrewCosts crew_costs_;
     std::map<std::uint64_t, std::unique_ptr<Stream>> streams_;

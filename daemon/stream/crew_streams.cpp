@@ -14,7 +14,7 @@ WorkerPoolEvents Conductor::pool_events(Crew& crew) {
             .looked = [this](const sl_shm_completion& completion) { on_header(completion); },
             .lost = [this, &crew](const LostJob& lost) { on_lost(crew, lost); },
             .capacity = [] {},  // the turn after this event dispatches
-            .failed = [this](const Error& error) { stop_all(error); }};
+            .failed = [this, &crew](const Error& error) { stop_streams(crew, error); }};
 }
 
 // From now on the stream's jobs are the crew's, who hear of it.
@@ -47,11 +47,11 @@ Result<void> Conductor::attach_guest(Guest& guest) {
     return crews_.attach(guest);
 }
 
-// The daemon's own workers cannot be had.
-void Conductor::stop_all(const Error& error) {
-    spdlog::error("{}", error.message);
+// The crew's workers cannot be had.
+void Conductor::stop_streams(const Crew& crew, const Error& error) {
+    spdlog::error("{} (user {})", error.message, crew.uid);
     for (auto& [id, stream] : streams_) {
-        if (!stream->flow.closing && stream->flow.crew->is_native()) stream->stop(error);
+        if (!stream->flow.closing && stream->flow.crew == &crew) stream->stop(error);
     }
 }
 

@@ -52,7 +52,7 @@ void Conductor::give_up_reads() {
         }
         if (auto late = late_reads_.find(tag); late != late_reads_.end()) {
             late->second.hung = true;
-            hung_bytes_ += InputArena::footprint(late->second.bytes);
+            late->second.domain->hung_bytes += InputArena::footprint(late->second.bytes);
         }
     }
 }
@@ -60,8 +60,11 @@ void Conductor::give_up_reads() {
 // Takes from a task what its read holds. An open holds nothing: its descriptor is closed when it comes.
 void Conductor::abandon(Task& task) {
     if (task.state != TaskState::kReading || task.fd < 0) return;
-    late_reads_[TaskTable::tag(task)] = {task.fd, task.input_offset, task.bytes,
-                                         task.stream->dataset().mount(task.sample_id), false};
+    late_reads_[TaskTable::tag(task)] = {.domain = task.stream->flow.crew->domain,
+                                         .fd = task.fd,
+                                         .input_offset = task.input_offset,
+                                         .bytes = task.bytes,
+                                         .mount = task.stream->dataset().mount(task.sample_id)};
     task.fd = -1;
     task.has_input = false;
     task.stream->flow.input_bytes -= task.bytes;
@@ -77,14 +80,9 @@ void Conductor::returned_late(const ReadCompletion& completion) {
     const LateRead& late = found->second;
     reader_->close(late.fd, late.mount);
     --files_held_;
-    input_->release(late.input_offset, late.bytes);
-    if (late.hung) hung_bytes_ -= InputArena::footprint(late.bytes);
+    late.domain->input.release(late.input_offset, late.bytes);
+    if (late.hung) late.domain->hung_bytes -= InputArena::footprint(late.bytes);
     late_reads_.erase(found);
-}
-
-// Whether nobody but hung reads holds input buffers: who finds no room now would wait for them.
-bool Conductor::starved_by_hung_reads() const {
-    return hung_bytes_ > 0 && input_->used() == hung_bytes_;
 }
 
 }  // namespace sl

@@ -120,18 +120,19 @@ void Conductor::on_open(Task& task, const ReadCompletion& completion) {
     if (completion.error != 0) return give_up(errno_error("cannot open the file", completion.error));
     task.mtime_ns = completion.mtime_ns;
     SL_FAULT(daemon_file_opened);
-    if (auto known = quarantine_->find(task.path, attempt_of(task, completion.size))) {
+    if (auto known = quarantine_of(task).find(task.path, attempt_of(task, completion.size))) {
         return give_up(std::move(*known));
     }
     if (completion.size == 0) {
         SampleError error{SampleErrorKind::kEmpty, "the file is empty (0 bytes)", 0, 0};
-        quarantine_->remember(task.path, attempt_of(task, 0), error);
+        quarantine_of(task).remember(task.path, attempt_of(task, 0), error);
         return give_up(std::move(error));
     }
-    if (completion.size > input_->capacity()) {
+    const std::uint64_t capacity = stream.flow.crew->domain->input.capacity();
+    if (completion.size > capacity) {
         return give_up({SampleErrorKind::kByteBudget,
                         "the file has " + describe_bytes(completion.size) + ", the daemon's input buffer " +
-                            describe_bytes(input_->capacity()),
+                            describe_bytes(capacity),
                         kNoOffset, 0});
     }
     if (!again) return on_size(task, completion.size);
@@ -166,7 +167,8 @@ void Conductor::start_reads(Stream& stream) {
     admission.offer(scheduler, stream.id(), stream.due_step(), cap, [&](Lane, const Runnable& next) {
         Task& task = tasks_.at(next.task);
         const Offer found = start_read(stream, task);
-        if (found == Offer::kTaken || found == Offer::kMoved || stream.is_items() || !starved_by_hung_reads())
+        if (found == Offer::kTaken || found == Offer::kMoved || stream.is_items() ||
+            !stream.flow.crew->domain->is_starved())
             return found;
         without_room.push_back(&task);
         return Offer::kTaken;
@@ -197,11 +199,13 @@ Offer Conductor::start_read(Stream& stream, Task& task) {
     if (task.lane != waited_in) return Offer::kMoved;
     if (stream.is_items()) return start_item(stream, task);
     // No stream takes more than its part of the input buffer, but one file at least.
-    const std::uint64_t part = (input_->capacity() - hung_bytes_) / crews_.native().streams;
+    Crew& crew = *stream.flow.crew;
+    InputArena& input = crew.domain->input;
+    const std::uint64_t part = (input.capacity() - crew.domain->hung_bytes) / crew.streams;
     if (stream.flow.input_bytes > 0 && stream.flow.input_bytes + task.bytes > part) return Offer::kNoRoom;
     auto slot = stream.slots().acquire(task.lane, task.step <= stream.due_step());
     if (!slot) return Offer::kNoSlot;
-    auto offset = input_->allocate(task.bytes);
+    auto offset = input.allocate(task.bytes);
     if (!offset) {
         stream.slots().release(*slot);
         return Offer::kNoRoom;
@@ -224,7 +228,8 @@ Offer Conductor::start_read(Stream& stream, Task& task) {
 
 void Conductor::read_file(Task& task) {
     task.asked_ns = Trace::now();
-    reader_->read({TaskTable::tag(task), task.fd, 0, task.bytes, input_->at(task.input_offset),
+    const InputArena& input = task.stream->flow.crew->domain->input;
+    reader_->read({TaskTable::tag(task), task.fd, 0, task.bytes, input.at(task.input_offset),
                    task.stream->dataset().mount(task.sample_id)});
     watch_reads();
 }
@@ -251,7 +256,13 @@ void Conductor::on_read(Task& task, const ReadCompletion& completion) {
                         static_cast<std::int64_t>(completion.bytes), 0});
     }
     make_runnable(task);
-    if (options_.predict && !task.cost_known) unseen_.push_back(TaskTable::tag(task));
+    if (options_.predict && !task.cost_known)
+        stream.flow.crew->domain->unseen.push_back(TaskTable::tag(task));
+}
+
+// Of a task with a file.
+Quarantine& Conductor::quarantine_of(const Task& task) {
+    return *task.stream->flow.crew->domain->quarantine;
 }
 
 Quarantine::Attempt Conductor::attempt_of(const Task& task, std::uint64_t size) {

@@ -30,13 +30,17 @@ void Conductor::trace_read(const Task& task, const ReadCompletion& completion) {
     trace_.record(event);
 }
 
-void Conductor::trace_decode(const Task& task, const sl_shm_completion& completion, std::size_t worker) {
+void Conductor::trace_decode(Crew& crew, const Task& task, const sl_shm_completion& completion,
+                             std::size_t worker) {
     sl_shm_trace_event event = event_of(task, SL_SHM_TRACE_DECODE);
     event.amount = completion.cpu_ns;
     event.track = static_cast<std::uint16_t>(worker);
     event.error = completion.error_kind;
-    if (task.stream->flow.crew->is_native()) {
-        trace_.record_decode(event, completion.begin_ns, completion.end_ns);
+    if (crew.is_native()) {
+        const auto length = trace_.record_decode(event, crew.place, completion.begin_ns, completion.end_ns);
+        ++crew.decoded.samples;
+        crew.decoded.wall_ns += length;
+        crew.decoded.cpu_ns += completion.cpu_ns;
     } else {
         trace_.record_guest(event, completion.begin_ns, completion.end_ns);
     }

@@ -79,8 +79,9 @@ void Conductor::dispatch(Crew& crew) {
         Task& task = tasks_.at(pick->runnable.task);
         Stream& stream = *task.stream;
         if (task.header) TaskTable::rename(task);  // the answer comes too late
-        if (auto known = stream.is_items() ? std::nullopt
-                                           : quarantine_->find(task.path, attempt_of(task, task.bytes))) {
+        if (auto known = stream.is_items()
+                             ? std::nullopt
+                             : quarantine_of(task).find(task.path, attempt_of(task, task.bytes))) {
             // Found out since it was read, in another epoch or stream.
             crew.scheduler.lost(task.index);
             stream.flow.admission.left(task.lane);
@@ -114,8 +115,8 @@ void Conductor::dispatch(Crew& crew) {
 void Conductor::look_again(Crew& crew) {
     constexpr auto kSoon = std::chrono::milliseconds(20);
     if (std::exchange(crew.looks_again, true)) return;
-    loop_.after(kSoon, [this, number = crew.number] {
-        auto found = crews_.all().find(number);
+    loop_.after(kSoon, [this, key = crew.key] {
+        auto found = crews_.all().find(key);
         if (found != crews_.all().end()) found->second->looks_again = false;
     });
 }
@@ -135,7 +136,7 @@ void Conductor::on_completion(Crew& crew, const sl_shm_completion& completion, s
         on_collated(*task, completion);
         return drop(*task);
     }
-    trace_decode(*task, completion, worker);
+    trace_decode(crew, *task, completion, worker);
     crew.scheduler.finished(task->index, static_cast<double>(completion.cpu_ns));
     crew.scheduler.took(static_cast<double>(completion.cpu_ns),
                         static_cast<double>(completion.end_ns - completion.begin_ns));
@@ -196,7 +197,8 @@ void Conductor::on_lost(Crew& crew, const LostJob& lost) {
 }
 
 void Conductor::fail_at_decode(Task& task, SampleError error) {
-    if (!task.stream->is_items()) quarantine_->remember(task.path, attempt_of(task, task.bytes), error);
+    if (!task.stream->is_items())
+        quarantine_of(task).remember(task.path, attempt_of(task, task.bytes), error);
     fail(task, std::move(error));
 }
 

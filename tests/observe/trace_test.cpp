@@ -20,12 +20,9 @@ sl_shm_trace_event event(std::uint8_t kind, std::uint64_t begin, std::uint64_t e
 }
 
 std::vector<sl_shm_trace_event> all(const Trace& trace) {
-    const Trace::Parts parts = trace.parts();
-    std::vector<sl_shm_trace_event> events;
-    for (const auto& part : parts.events)
-        events.insert(events.end(), part.begin(), part.end());
-    assert_true(events.size() == parts.header.count);
-    return events;
+    Trace::Document document = trace.document();
+    assert_true(document.events.size() == document.header.count);
+    return document.events;
 }
 
 void a_full_trace_keeps_the_newest_events_in_order_and_counts_the_rest(void**) {
@@ -35,7 +32,7 @@ void a_full_trace_keeps_the_newest_events_in_order_and_counts_the_rest(void**) {
         trace.record(event(SL_SHM_TRACE_PUBLISH, i, i));
     const auto events = all(trace);
     assert_true(events.size() == 65'536);
-    assert_true(trace.parts().header.overwritten == kMade - events.size());
+    assert_true(trace.document().header.overwritten == kMade - events.size());
     for (std::size_t i = 0; i < events.size(); ++i)
         assert_true(events[i].begin_ns == kMade - events.size() + i);
 }
@@ -62,7 +59,7 @@ void what_a_worker_says_of_its_times_stays_between_its_last_decode_and_now(void*
                           {500, 900, 950, 600, 600, 600}};  // the future
     Trace trace(1, 1);
     for (const Case& one : cases)
-        trace.record_decode(event(SL_SHM_TRACE_DECODE, one.given, one.now), one.said_begin, one.said_end);
+        trace.record_decode(event(SL_SHM_TRACE_DECODE, one.given, one.now), 0, one.said_begin, one.said_end);
     const auto events = all(trace);
     assert_int_equal(events.size(), 5);
     for (std::size_t i = 0; i < events.size(); ++i) {
@@ -73,12 +70,71 @@ void what_a_worker_says_of_its_times_stays_between_its_last_decode_and_now(void*
 
 void decodes_of_one_worker_do_not_bound_those_of_another(void**) {
     Trace trace(2, 1);
-    trace.record_decode(event(SL_SHM_TRACE_DECODE, 0, 100, 0), 0, 100);
-    trace.record_decode(event(SL_SHM_TRACE_DECODE, 0, 100, 1), 10, 90);
+    trace.record_decode(event(SL_SHM_TRACE_DECODE, 0, 100, 0), 0, 0, 100);
+    trace.record_decode(event(SL_SHM_TRACE_DECODE, 0, 100, 1), 0, 10, 90);
     assert_true(all(trace)[1].begin_ns == 10);
-    trace.record_decode(event(SL_SHM_TRACE_DECODE, 0, 100, 2), 10, 90);  // there is no third
+    trace.record_decode(event(SL_SHM_TRACE_DECODE, 0, 100, 2), 0, 10, 90);  // there is no third
     assert_int_equal(all(trace).size(), 2);
     assert_true(trace.totals().decode_ns == 180);
+}
+
+sl_shm_trace_event of_stream(std::uint32_t stream, std::uint8_t kind, std::uint16_t track = 0) {
+    sl_shm_trace_event made = event(kind, 10, 20, track);
+    made.stream = stream;
+    return made;
+}
+
+// Two users: 1000 has stream 1, whose crew is at place 0, and 1001 stream 2, at place 2, and guests.
+Trace trace_of_two_users() {
+    Trace trace(2, 1);
+    trace.opened(1, 1000);
+    trace.opened(2, 1001);
+    trace.record_decode(of_stream(1, SL_SHM_TRACE_DECODE, 1), 0, 10, 20);
+    trace.record_decode(of_stream(2, SL_SHM_TRACE_DECODE, 1), 2, 10, 20);
+    trace.record_guest(of_stream(2, SL_SHM_TRACE_DECODE, 3), 10, 20);
+    trace.record(of_stream(2, SL_SHM_TRACE_PUBLISH));
+    trace.gone(2);
+    trace.record(of_stream(3, SL_SHM_TRACE_PUBLISH));  // nobody's
+    return trace;
+}
+
+void a_users_trace_has_the_own_events_only_also_of_streams_that_are_gone(void**) {
+    const Trace trace = trace_of_two_users();
+    assert_int_equal(all(trace).size(), 5);
+    const auto one = trace.document(1000);
+    assert_int_equal(one.header.count, 1);
+    assert_int_equal(one.events.at(0).stream, 1);
+    const auto two = trace.document(1001);
+    assert_int_equal(two.header.count, 3);
+    for (const auto& seen : two.events)
+        assert_int_equal(seen.stream, 2);
+    assert_int_equal(trace.document(7).header.count, 0);
+}
+
+void tracks_of_crews_lie_behind_each_other_and_those_of_guests_behind_all(void**) {
+    const Trace trace = trace_of_two_users();
+    const auto everybodys = trace.document();
+    assert_int_equal(everybodys.header.workers, 6);
+    assert_int_equal(everybodys.events[0].track, 1);
+    assert_int_equal(everybodys.events[1].track, 2 * 2 + 1);
+    assert_int_equal(everybodys.events[2].track, 6 + 3);
+    const auto own = trace.document(1001);
+    assert_int_equal(own.header.workers, 2);
+    assert_int_equal(own.events[0].track, 1);
+    assert_int_equal(own.events[1].track, 2 + 3);
+}
+
+void an_overwritten_event_takes_its_owner_with_it(void**) {
+    Trace trace(2, 1);
+    trace.opened(1, 1000);
+    trace.opened(2, 1001);
+    trace.record(of_stream(1, SL_SHM_TRACE_PUBLISH));
+    for (int i = 0; i < 65'535; ++i)
+        trace.record(of_stream(2, SL_SHM_TRACE_PUBLISH));
+    assert_int_equal(trace.document(1000).header.count, 1);
+    trace.record(of_stream(2, SL_SHM_TRACE_PUBLISH));
+    assert_int_equal(trace.document(1000).header.count, 0);
+    assert_int_equal(trace.document(1001).header.count, 65'536);
 }
 
 void totals_are_sums_of_lengths_by_stage(void**) {
@@ -89,7 +145,7 @@ void totals_are_sums_of_lengths_by_stage(void**) {
     trace.record(event(SL_SHM_TRACE_WAIT, 0, 1000));
     auto decode = event(SL_SHM_TRACE_DECODE, 100, 200);
     decode.amount = 70;
-    trace.record_decode(decode, 110, 190);
+    trace.record_decode(decode, 0, 110, 190);
     const StageTotals totals = trace.totals();
     assert_true(totals.reads == 2 && totals.read_ns == 35);
     assert_true(totals.rows == 1 && totals.row_ns == 7);
@@ -141,6 +197,9 @@ int main() {
         cmocka_unit_test(more_workers_have_a_longer_trace_up_to_a_bound),
         cmocka_unit_test(what_a_worker_says_of_its_times_stays_between_its_last_decode_and_now),
         cmocka_unit_test(decodes_of_one_worker_do_not_bound_those_of_another),
+        cmocka_unit_test(a_users_trace_has_the_own_events_only_also_of_streams_that_are_gone),
+        cmocka_unit_test(tracks_of_crews_lie_behind_each_other_and_those_of_guests_behind_all),
+        cmocka_unit_test(an_overwritten_event_takes_its_owner_with_it),
         cmocka_unit_test(totals_are_sums_of_lengths_by_stage),
         cmocka_unit_test(reading_is_busy_only_while_something_is_under_way),
         cmocka_unit_test(the_slowest_samples_are_each_named_once_by_their_worst_time),

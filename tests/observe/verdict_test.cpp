@@ -29,7 +29,8 @@ struct Case {
         after.decode.busy = 2;
         after.decode_cpu = 2;
         after.read.busy = after.assemble.busy = after.conductor.busy = 1;
-        after.decoded = after.rows = 1000;
+        for (StageCount* stage : {&after.read, &after.decode, &after.assemble, &after.conductor})
+            stage->samples = 1000;
         after.reads = 2000;
         after.read_sum = 4;
         before.streams[1] = {.dataset = "/data"};

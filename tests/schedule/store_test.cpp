@@ -71,6 +71,28 @@ void who_opens_the_same_dataset_and_pipeline_shares_a_model(void** state) {
     assert_ptr_not_equal(run.store().open(kDataset + 1, kSamples, pipeline_of(64)).get(), model.get());
 }
 
+void users_learn_apart_and_each_finds_the_own_again(void** state) {
+    const auto* folder = static_cast<std::string*>(*state);
+    const auto learned = [&](Run& run, std::optional<uid_t> by) {
+        const auto model = run.store().open(kDataset, kSamples, pipeline_of(64), by);
+        run.wait_for(*model);
+        return model;
+    };
+    {
+        Run run(*folder);
+        const auto own = learned(run, std::nullopt);
+        const auto one = learned(run, 1000);
+        assert_true(own != one && one != learned(run, 1001) && one == learned(run, 1000));
+        learn(*one, kSamples);
+        assert_true(own->observations() == 0);
+        run.store().ended(one);
+    }
+    Run run(*folder);
+    assert_int_equal(learned(run, 1000)->history().known(), kSamples);
+    for (const auto by : {std::optional<uid_t>(1001), std::optional<uid_t>()})
+        assert_int_equal(learned(run, by)->history().known(), 0);
+}
+
 void a_model_is_ready_when_its_file_has_been_read_and_not_before(void** state) {
     Run run(*static_cast<std::string*>(*state));
     const auto model = run.store().open(kDataset, kSamples, pipeline_of(64));
@@ -157,6 +179,8 @@ int main() {
     using namespace sl;
     const CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(who_opens_the_same_dataset_and_pipeline_shares_a_model, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(users_learn_apart_and_each_finds_the_own_again, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(a_model_is_ready_when_its_file_has_been_read_and_not_before,
                                         make_folder, remove_folder),
