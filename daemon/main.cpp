@@ -15,6 +15,7 @@
 #include "daemon/broker/listener.h"
 #include "daemon/broker/server.h"
 #include "daemon/options.h"
+#include "daemon/reload.h"
 #include "io/manifest_file.h"
 
 namespace sl {
@@ -78,6 +79,7 @@ Result<void> run(const Options& options) {
     if (!loop) return std::unexpected(loop.error());
     auto signals = catch_signals(**loop);
     if (!signals) return std::unexpected(signals.error());
+    if (!options.config_file.empty()) block_hangups();  // before there are threads
 
     ConductorOptions conductor_options;
     conductor_options.worker_program = options.worker_program;
@@ -101,8 +103,12 @@ Result<void> run(const Options& options) {
                                  {.socket_name = config.socket,
                                   .worker_program = options.worker_program,
                                   .manifest_folder = user_manifest_folder(),
-                                  .is_private = options.is_private});
+                                  .is_private = options.is_private,
+                                  .roots = config.roots,
+                                  .limits = config.limits});
     if (!server) return std::unexpected(server.error());
+    auto hangups = reload_on_hangup(**loop, options, **server);
+    if (!hangups) return std::unexpected(hangups.error());
     spdlog::info("ready");
     (*loop)->run();
 

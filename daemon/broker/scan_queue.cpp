@@ -57,9 +57,11 @@ Result<ScanQueue::Made> ScanQueue::work(Job& job) const {
         return Made{job.dataset, *size};
     }
     options_.quarantine->refresh();
-    auto dataset = Dataset::scan(job.path, {.manifest_folder = options_.manifest_folder,
+    // A manifest's file is found by the folder alone, so it keeps only what the daemon itself may see.
+    auto dataset = Dataset::scan(job.path, {.manifest_folder = job.reach ? "" : options_.manifest_folder,
                                             .known = std::move(job.known),
-                                            .progress = &job.progress});
+                                            .progress = &job.progress,
+                                            .reach = job.reach});
     if (!dataset) return std::unexpected(std::move(dataset).error());
     return Made{std::move(*dataset), {}};
 }
@@ -75,15 +77,16 @@ Result<ScanQueue::Made> ScanQueue::guarded(Job& job) const {
     }
 }
 
-void ScanQueue::scan(const Spec& spec, std::weak_ptr<const void> asker, Done done) {
+void ScanQueue::scan(const Spec& spec, Reaches reaches, std::weak_ptr<const void> asker, Done done) {
     drop_unwanted();
     auto request = std::make_shared<Request>();
     request->spec = spec;
+    request->reaches = std::move(reaches);
     request->asker = std::move(asker);
     request->done = std::move(done);
     request->folders.resize(spec.parts.size());
-    for (const FolderSpec& part : spec.parts) {
-        Job& job = job_for(part.path);
+    for (std::size_t part = 0; part < spec.parts.size(); ++part) {
+        Job& job = job_for(spec.parts[part].path, request->reaches[part]);
         if (!job.askers.empty() && job.askers.back() == request) continue;  // a folder that is several parts
         job.askers.push_back(request);
         ++request->missing;
@@ -91,22 +94,33 @@ void ScanQueue::scan(const Spec& spec, std::weak_ptr<const void> asker, Done don
     start_waiting();
 }
 
-ScanQueue::Job& ScanQueue::job_for(const std::string& path) {
+std::string ScanQueue::key_of(const std::string& path, const Reach* reach) {
+    return reach == nullptr ? path : path + '\0' + reach->identity();
+}
+
+bool ScanQueue::is_scan_of(const Job& job, const std::string& path,
+                           const std::shared_ptr<const Reach>& reach) {
+    return !job.dataset && key_of(job.path, job.reach.get()) == key_of(path, reach.get());
+}
+
+ScanQueue::Job& ScanQueue::job_for(const std::string& path, const std::shared_ptr<const Reach>& reach) {
     for (Job& job : waiting_) {
-        if (!job.dataset && job.path == path) return job;
+        if (is_scan_of(job, path, reach)) return job;
     }
     Job& added = waiting_.emplace_back();
     added.path = path;
+    added.reach = reach;
     return added;
 }
 
-bool ScanQueue::is_being_scanned(const std::string& path) const {
-    return std::ranges::any_of(running_, [&](const Job& job) { return !job.dataset && job.path == path; });
+bool ScanQueue::is_being_scanned(const Job& wanted) const {
+    return std::ranges::any_of(running_,
+                               [&](const Job& job) { return is_scan_of(job, wanted.path, wanted.reach); });
 }
 
 std::list<ScanQueue::Job>::iterator ScanQueue::next_to_start() {
-    return std::ranges::find_if(
-        waiting_, [this](const Job& job) { return job.dataset || !is_being_scanned(job.path); });
+    return std::ranges::find_if(waiting_,
+                                [this](const Job& job) { return job.dataset || !is_being_scanned(job); });
 }
 
 bool ScanQueue::has_a_place() const {
@@ -138,7 +152,8 @@ void ScanQueue::start_waiting() {
         running_.splice(running_.end(), waiting_, next);
         Job& job = running_.back();
         job.began = std::chrono::steady_clock::now();
-        if (auto known = known_.find(job.path); known != known_.end()) job.known = known->second.lock();
+        const auto known = known_.find(key_of(job.path, job.reach.get()));
+        if (known != known_.end()) job.known = known->second.lock();
         std::erase_if(job.askers, [](const Asker& asker) { return !asker->wanted(); });
         if (job.askers.empty()) {
             running_.pop_back();
@@ -183,7 +198,7 @@ void ScanQueue::remember(const Job& job) {
     const FolderSource& folder = (*job.made)->dataset->parts().front().folder;
     ++(folder.manifest_use().used ? recalled_ : made_);
     std::erase_if(known_, [](const auto& entry) { return entry.second.expired(); });
-    known_[job.path] = folder.manifest();
+    known_[key_of(job.path, job.reach.get())] = folder.manifest();
 }
 
 void ScanQueue::answer(Job& job) {
@@ -202,7 +217,8 @@ void ScanQueue::answer(Job& job) {
 void ScanQueue::gather(const Asker& asker, const Job& job) {
     const Spec& spec = asker->spec;
     for (std::size_t part = 0; part < spec.parts.size(); ++part) {
-        if (spec.parts[part].path == job.path) asker->folders[part] = (*job.made)->dataset;
+        if (is_scan_of(job, spec.parts[part].path, asker->reaches[part]))
+            asker->folders[part] = (*job.made)->dataset;
     }
     if (--asker->missing > 0 || !asker->wanted()) return;
     auto dataset = Dataset::compose(spec, asker->folders);
@@ -210,6 +226,7 @@ void ScanQueue::gather(const Asker& asker, const Job& job) {
     if (has_fixed_size(spec.pipeline)) return asker->answer(Scanned{std::move(*dataset), spec});
     Job& look = waiting_.emplace_back();
     look.path = dataset_name(spec);
+    look.reach = asker->reaches.front();
     look.dataset = std::move(*dataset);
     look.askers.push_back(asker);
 }
@@ -231,7 +248,8 @@ std::vector<ScanStatus> ScanQueue::status() const {
     std::vector<ScanStatus> all;
     for (const auto* jobs : {&running_, &waiting_}) {
         for (const Job& job : *jobs) {
-            all.push_back({job.path, jobs == &running_, job.askers.size(),
+            const std::optional<uid_t> uid = job.reach ? std::optional(job.reach->user().uid) : std::nullopt;
+            all.push_back({uid, job.path, jobs == &running_, job.askers.size(),
                            job.progress.directories.load(std::memory_order_relaxed),
                            job.progress.images.load(std::memory_order_relaxed)});
         }

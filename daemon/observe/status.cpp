@@ -126,10 +126,10 @@ Json workers_json(const WorkerPool& pool) {
 }
 
 // Guest workers, apart from the daemon's own: by crew, 16 hexadecimal digits.
-Json crews_json(const Conductor& conductor) {
+Json crews_json(const Conductor& conductor, const std::optional<Viewer>& viewer) {
     Json crews = Json::array();
     for (const auto& [number, crew] : conductor.crews().all()) {
-        if (crew->is_native()) continue;
+        if (crew->is_native() || (viewer && viewer->uid != crew->uid)) continue;
         crews.push_back({{"crew", hex(number)},
                          {"uid", crew->uid},
                          {"workers", crew->workers()},
@@ -144,8 +144,10 @@ Json crews_json(const Conductor& conductor) {
 }  // namespace
 
 std::string status_json(const DaemonStatus& daemon, const Conductor& conductor) {
+    const std::optional<Viewer>& viewer = daemon.viewer;
     Json sessions = Json::array();
     for (const SessionStatus& session : daemon.sessions) {
+        if (viewer && viewer->uid != session.uid) continue;
         sessions.push_back({{"pid", session.pid},
                             {"uid", session.uid},
                             {"program", session.program},
@@ -153,10 +155,12 @@ std::string status_json(const DaemonStatus& daemon, const Conductor& conductor) 
     }
     Json streams = Json::array();
     for (const auto& [id, stream] : conductor.streams()) {
-        if (!stream->flow.closing) streams.push_back(stream_json(*stream));
+        if (stream->flow.closing || (viewer && !viewer->streams.contains(id))) continue;
+        streams.push_back(stream_json(*stream));
     }
     Json scans = Json::array();
     for (const ScanStatus& scan : daemon.scans) {
+        if (viewer && viewer->uid != scan.uid) continue;
         scans.push_back({{"path", scan.path},
                          {"running", scan.running},
                          {"clients", scan.clients},
@@ -173,7 +177,7 @@ std::string status_json(const DaemonStatus& daemon, const Conductor& conductor) 
                  {"reader", conductor.reader().description()},
                  {"reader_note", conductor.reader_note()},
                  {"workers", workers_json(conductor.workers())},
-                 {"crews", crews_json(conductor)},
+                 {"crews", crews_json(conductor, viewer)},
                  {"stages", stages_json(conductor)},
                  {"worker_deaths", conductor.workers().deaths()},
                  {"cpu_seconds", own_cpu_seconds() + conductor.workers().cpu_seconds()},

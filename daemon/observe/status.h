@@ -6,6 +6,8 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,11 +24,18 @@ struct SessionStatus {
 
 // A dataset's scan under way, or waiting for one that is.
 struct ScanStatus {
+    std::optional<uid_t> uid;  // for whom; none: for the daemon's own user
     std::string path;
     bool running = false;
     std::uint64_t clients = 0;      // that wait for it
     std::uint64_t directories = 0;  // so far
     std::uint64_t images = 0;
+};
+
+// For whom a status or a trace is: what is other users' is left out. None: all of it.
+struct Viewer {
+    uid_t uid = 0;
+    std::set<std::uint64_t> streams;  // of its clients
 };
 
 struct DaemonStatus {
@@ -37,6 +46,7 @@ struct DaemonStatus {
     std::vector<ScanStatus> scans;
     std::uint64_t scans_made = 0;      // since the daemon's start: directories listed
     std::uint64_t manifests_used = 0;  // an earlier scan held
+    std::optional<Viewer> viewer;
 };
 
 // The whole daemon: reader back end, workers, memory, sessions, streams, scans, CPU seconds.

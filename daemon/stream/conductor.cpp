@@ -119,6 +119,7 @@ Result<Stream*> Conductor::open(const Spec& spec, std::shared_ptr<const Dataset>
     auto costs = costs_of(spec, *dataset);
     Stream::Wish whole = wish;
     whole.workers = (*crew)->workers();
+    whole.account = {owner.uid, owner.most_bytes};
     auto created = Stream::create(spec, std::move(dataset), identity, whole, costs, budget_);
     if (!created) {
         let_go_of_costs(costs);
