@@ -1,14 +1,15 @@
 #include "daemon/config.h"
 
 #include <sched.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
-#include <functional>
 #include <map>
+#include <string_view>
 
+#include "daemon/config_reader.h"
 #include "daemon/read_toml.h"
 #include "daemon/stream/memory_budget.h"
 #include "shm/control_group.h"
@@ -19,58 +20,7 @@ namespace sl {
 namespace {
 
 constexpr std::uint64_t kMiB = 1ULL << 20;
-
-std::string where(const toml::node& node, const std::string& path) {
-    return path + " line " + std::to_string(node.source().begin.line);
-}
-
-using Setter = std::function<Result<void>(const toml::node&)>;
-
-template <class T>
-Setter number(T& target, std::int64_t least) {
-    return [&target, least](const toml::node& node) -> Result<void> {
-        auto value = node.value<std::int64_t>();
-        if (!value || *value < least) return fail(Status::kInvalidArgument, "must be a whole number");
-        target = static_cast<T>(*value);
-        return {};
-    };
-}
-
-Setter truth(bool& target) {
-    return [&target](const toml::node& node) -> Result<void> {
-        if (!node.is_boolean()) return fail(Status::kInvalidArgument, "must be true or false");
-        target = node.value_or(target);
-        return {};
-    };
-}
-
-Setter bytes(std::uint64_t& target) {
-    return [&target](const toml::node& node) -> Result<void> {
-        if (auto value = node.value_exact<std::int64_t>(); value && *value >= 0) {
-            target = static_cast<std::uint64_t>(*value);
-            return {};
-        }
-        auto parsed = parse_bytes(node.value_or<std::string>(""));
-        if (!parsed) return std::unexpected(parsed.error());
-        target = *parsed;
-        return {};
-    };
-}
-
-Result<void> apply(const toml::table& table, const std::string& section, const std::string& path,
-                   const std::map<std::string, Setter>& known) {
-    for (const auto& [key, node] : table) {
-        auto found = known.find(std::string(key.str()));
-        std::string name = section + "." + std::string(key.str());
-        if (found == known.end()) {
-            return fail(Status::kInvalidArgument, where(node, path) + ": unknown key " + name);
-        }
-        if (auto set = found->second(node); !set) {
-            return std::unexpected(std::move(set).error().because(where(node, path) + ": " + name));
-        }
-    }
-    return {};
-}
+constexpr std::array<std::string_view, 6> kLogLevels = {"trace", "debug", "info", "warn", "error", "off"};
 
 }  // namespace
 
@@ -113,6 +63,68 @@ Result<ReaderBackend> parse_backend(const std::string& text) {
                 "\"" + text + "\" is no I/O back end; choose auto, uring or threads");
 }
 
+namespace {
+
+ConfigSetter truth(bool& target) {
+    return [&target](const toml::node& node) -> Result<void> {
+        if (!node.is_boolean()) return fail(Status::kInvalidArgument, "must be true or false");
+        target = node.value_or(target);
+        return {};
+    };
+}
+
+// All but [[root]] and [limits].
+std::map<std::string, ConfigSetter> daemon_keys(Config& config) {
+    return {{"socket",
+             [&](const toml::node& node) -> Result<void> {
+                 if (!node.is_string()) return fail(Status::kInvalidArgument, "must be a path");
+                 config.socket = node.value_or<std::string>("");
+                 return {};
+             }},
+            {"workers",
+             [&](const toml::node& node) -> Result<void> {
+                 if (node.value<std::string>() == "auto") {
+                     config.workers = 0;
+                     return {};
+                 }
+                 return whole_number(config.workers, 1)(node);
+             }},
+            {"memory", byte_count(config.memory)},
+            {"input", byte_count(config.input)},
+            {"io",
+             [&](const toml::node& node) -> Result<void> {
+                 auto backend = parse_backend(node.value_or<std::string>(""));
+                 if (!backend) return std::unexpected(backend.error());
+                 config.io = *backend;
+                 return {};
+             }},
+            {"log_level",
+             [&](const toml::node& node) -> Result<void> {
+                 auto level = node.value<std::string>();
+                 if (!level || std::ranges::find(kLogLevels, *level) == kLogLevels.end())
+                     return fail(Status::kInvalidArgument, "must be trace, debug, info, warn, error or off");
+                 config.log_level = *level;
+                 return {};
+             }},
+            {"io_entries", whole_number(config.io_entries, 2)},
+            {"io_threads", whole_number(config.io_threads, 1)},
+            {"predict",
+             [&](const toml::node& node) -> Result<void> {
+                 if (!node.is_boolean()) return fail(Status::kInvalidArgument, "must be true or false");
+                 config.predict = node.value_or(true);
+                 return {};
+             }},
+            {"read_timeout", [&](const toml::node& node) -> Result<void> {
+                 auto seconds = node.value<double>();
+                 auto time = parse_time(seconds ? std::to_string(*seconds) : node.value_or<std::string>(""));
+                 if (!time) return std::unexpected(time.error());
+                 config.read_timeout = *time;
+                 return {};
+             }}};
+}
+
+}  // namespace
+
 Result<void> load_config(const std::string& path, Config& config) {
     auto text = read_toml(path);
     if (!text) return std::unexpected(std::move(text).error());
@@ -123,48 +135,20 @@ Result<void> load_config(const std::string& path, Config& config) {
         return fail(Status::kInvalidArgument, path + " line " + std::to_string(error.source().begin.line) +
                                                   ": " + std::string(error.description()));
     }
-    const std::map<std::string, Setter> daemon_keys = {
-        {"socket",
-         [&](const toml::node& node) -> Result<void> {
-             if (!node.is_string()) return fail(Status::kInvalidArgument, "must be a path");
-             config.socket = node.value_or<std::string>("");
-             return {};
-         }},
-        {"workers",
-         [&](const toml::node& node) -> Result<void> {
-             if (node.value<std::string>() == "auto") {
-                 config.workers = 0;
-                 return {};
-             }
-             return number(config.workers, 1)(node);
-         }},
-        {"memory", bytes(config.memory)},
-        {"input", bytes(config.input)},
-        {"io",
-         [&](const toml::node& node) -> Result<void> {
-             auto backend = parse_backend(node.value_or<std::string>(""));
-             if (!backend) return std::unexpected(backend.error());
-             config.io = *backend;
-             return {};
-         }},
-        {"io_entries", number(config.io_entries, 2)},
-        {"io_threads", number(config.io_threads, 1)},
-        {"predict", truth(config.predict)},
-        {"sandbox", truth(config.sandbox)},
-        {"read_timeout", [&](const toml::node& node) -> Result<void> {
-             auto seconds = node.value<double>();
-             auto time = parse_time(seconds ? std::to_string(*seconds) : node.value_or<std::string>(""));
-             if (!time) return std::unexpected(time.error());
-             config.read_timeout = *time;
-             return {};
-         }}};
     for (const auto& [key, node] : document) {
-        const auto* table = node.as_table();
-        if (table == nullptr || key.str() != "daemon") {
-            return fail(Status::kInvalidArgument, where(node, path) + ": unknown section " +
-                                                      std::string(key.str()) + "; known: daemon");
+        Result<void> read;
+        if (key.str() == "daemon" && node.is_table()) {
+            read = read_keys(*node.as_table(), "daemon", path, daemon_keys(config));
+        } else if (key.str() == "limits" && node.is_table()) {
+            read = read_limits(*node.as_table(), path, config.limits);
+        } else if (key.str() == "root") {
+            read = read_roots(node, path, config.roots);
+        } else {
+            read =
+                fail(Status::kInvalidArgument, config_place(node, path) + ": unknown section " +
+                                                   std::string(key.str()) + "; known: daemon, limits, root");
         }
-        if (auto applied = apply(*table, "daemon", path, daemon_keys); !applied) return applied;
+        if (!read) return read;
     }
     return {};
 }
@@ -182,7 +166,28 @@ void complete_config(Config& config) {
     if (config.workers == 0) config.workers = usable_cores();
     if (config.memory == 0) config.memory = available_memory() / 2;
     if (config.input == 0) config.input = std::clamp(config.memory / 64, 64 * kMiB, 256 * kMiB);
+    if (!config.limits.bytes) config.limits.bytes = config.memory / 2;
 }
+
+namespace {
+
+std::string limit_text(std::uint64_t limit) {
+    return limit == 0 ? "none" : std::to_string(limit);
+}
+
+std::string describe_sharing(const Config& config) {
+    const Limits& limits = config.limits;
+    const std::uint64_t bytes = limits.bytes.value_or(0);
+    std::string text = " limits.bytes=" + (bytes == 0 ? "none" : describe_bytes(bytes)) +
+                       " limits.streams=" + limit_text(limits.streams) +
+                       " limits.clients=" + limit_text(limits.clients) +
+                       " limits.connects=" + limit_text(limits.connects);
+    for (const RootSetting& root : config.roots)
+        text += " root=" + root.path + " (group " + root.group + ")";
+    return text;
+}
+
+}  // namespace
 
 std::string describe_config(const Config& config) {
     const char* backend = config.io == ReaderBackend::kAuto    ? "auto"
@@ -195,7 +200,8 @@ std::string describe_config(const Config& config) {
            " io_threads=" + std::to_string(config.io_threads) +
            " read_timeout=" + std::to_string(config.read_timeout.count()) + "ms" +
            " predict=" + (config.predict ? "true" : "false") +
-           " sandbox=" + (config.sandbox ? "true" : "false");
+           " sandbox=" + (config.sandbox ? "true" : "false") + " log_level=" + config.log_level +
+           describe_sharing(config);
 }
 
 }  // namespace sl

@@ -1,13 +1,16 @@
 // The daemon's configuration: defaults, then a TOML file, then the command line.
 //
-// Read once at start by main; constant afterwards. Unknown keys are errors that name the key. The whole
-// configuration is printed at start.
+// Read at start by main, and again when it is told to reload (reload.h). Unknown keys are errors that name
+// the key. The whole configuration is printed at start.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "daemon/broker/limits.h"
+#include "daemon/broker/rights.h"
 #include "io/reader.h"
 #include "shm/error.h"
 
@@ -23,6 +26,9 @@ struct Config {
     std::uint32_t io_threads = 4;                    // for each mount
     std::chrono::milliseconds read_timeout{30'000};  // a sample that cannot be read within it fails
     bool sandbox = true;                             // false: workers decode unconfined (docs/sandbox.md)
+    std::string log_level = "info";
+    std::vector<RootSetting> roots;  // [[root]]
+    Limits limits;                   // [limits]: of each user but the daemon's own
     bool predict = true;  // false: every sample is taken for an average one, and starts when its turn comes
 };
 
@@ -32,7 +38,7 @@ Result<void> load_config(const std::string& path, Config& config);
 // Cores that this process may use: affinity, and the quota of its control group.
 std::uint32_t usable_cores();
 
-// Fills in what is 0 by what this machine has.
+// Fills in what is 0 or not set by what this machine has.
 void complete_config(Config& config);
 
 // One line: "workers=2 memory=... ".

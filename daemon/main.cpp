@@ -14,6 +14,7 @@
 
 #include "daemon/broker/server.h"
 #include "daemon/options.h"
+#include "daemon/reload.h"
 #include "daemon/service/listening.h"
 #include "daemon/service/manager.h"
 #include "daemon/service/self_test.h"
@@ -80,6 +81,7 @@ Result<void> run(const Options& options) {
     if (!loop) return std::unexpected(loop.error());
     auto signals = catch_signals(**loop);
     if (!signals) return std::unexpected(signals.error());
+    if (!options.config_file.empty()) block_hangups();  // before there are threads
 
     ConductorOptions conductor_options;
     conductor_options.worker_program = {options.worker_program, config.sandbox};
@@ -103,11 +105,15 @@ Result<void> run(const Options& options) {
                                  {.socket_name = listening->name,
                                   .worker_program = {options.worker_program, config.sandbox},
                                   .manifest_folder = user_manifest_folder(),
-                                  .is_private = options.is_private});
+                                  .is_private = options.is_private,
+                                  .roots = config.roots,
+                                  .limits = config.limits});
     if (!server) return std::unexpected(server.error());
     ServiceManager manager(**loop, options.is_private, [&server, &conductor] {
         return ServiceManager::Load{(*server)->clients(), (*conductor)->streams().size()};
     });
+    auto hangups = reload_on_hangup(**loop, options, **server, manager);
+    if (!hangups) return std::unexpected(hangups.error());
     spdlog::info("ready");
     manager.ready();
     (*loop)->run();

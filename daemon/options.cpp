@@ -94,7 +94,8 @@ Options parse_options(int argc, char** argv) {
     app.add_flag("--detach", options.detach, "go on in the background");
     app.add_option("--worker-program", options.worker_program,
                    "speedyloader-worker (default: the one installed with this)");
-    app.add_option("--log-level", options.log_level, "trace, debug, info, warn, error or off");
+    auto* log_level =
+        app.add_option("--log-level", options.log_level, "trace, debug, info, warn, error or off");
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
@@ -113,6 +114,9 @@ Options parse_options(int argc, char** argv) {
             return options;
         }
     }
+    options.in_file = options.config;
+    options.log_level_is_given = static_cast<bool>(*log_level);
+    if (!*log_level) options.log_level = options.config.log_level;
     if (*socket) options.config.socket = cli.socket;
     if (*workers) options.config.workers = cli.workers;
     if (*memory_option) options.config.memory = cli.memory;

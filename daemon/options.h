@@ -11,6 +11,7 @@ namespace sl {
 struct Options {
     Config config;
     std::string config_file;
+    Config in_file;  // defaults and the file alone, without the command line
     bool check_config = false;
     bool self_test = false;
     bool is_private = false;
@@ -18,7 +19,8 @@ struct Options {
     int listen_fd = -1;
     std::string worker_program;  // default: beside this program
     std::string log_level = "info";
-    std::optional<int> exit_status;  // set: nothing to run (help, version, a mistake), leave with this
+    bool log_level_is_given = false;  // on the command line: it stays
+    std::optional<int> exit_status;   // set: nothing to run (help, version, a mistake), leave with this
 };
 
 Options parse_options(int argc, char** argv);

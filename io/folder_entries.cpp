@@ -35,7 +35,7 @@ std::string below(const std::string& directory, const char* name) {
 
 SkipReason reason_of(int error) {
     if (error == ENOENT || error == ELOOP) return SkipReason::kBroken;
-    if (error == EACCES || error == EPERM) return SkipReason::kDenied;
+    if (error == EACCES || error == EPERM || error == EXDEV) return SkipReason::kDenied;
     return SkipReason::kFailed;
 }
 
@@ -51,7 +51,12 @@ FolderWalker::Entry FolderWalker::classify(int directory, const dirent& entry, c
     }
     const bool is_link = type == DT_LNK;
     if (is_link) {
-        const int error = ::fstatat(directory, entry.d_name, &status, 0) < 0 ? errno : 0;
+        int error = 0;
+        if (reach_ != nullptr) {
+            error = reach_->status((root_ + "/" + below(visit.path, entry.d_name)).c_str(), status);
+        } else if (::fstatat(directory, entry.d_name, &status, 0) < 0) {
+            error = errno;
+        }
         keep_witness(link_witness(status, error), below(visit.path, entry.d_name));
         if (error != 0) return {EntryKind::kSkipped, reason_of(error)};
         type = IFTODT(status.st_mode);

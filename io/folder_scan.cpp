@@ -18,10 +18,13 @@ namespace sl {
 
 namespace {
 
-Error root_error(const std::string& root, int error) {
+Error root_error(const std::string& root, int error, const Reach* reach) {
     std::string name = "dataset folder \"" + root + "\"";
     if (error == ENOENT) return {Status::kNotFound, name + " does not exist", error};
     if (error == ENOTDIR) return {Status::kDataset, name + " is not a folder", error};
+    const bool denied = error == EACCES || error == EPERM || error == EXDEV;
+    if (reach != nullptr && denied)
+        return {Status::kDenied, reach->explain(root, error), error == EPERM ? EACCES : error};
     Status status = error == EACCES || error == EPERM ? Status::kDenied : Status::kIo;
     return os_error(status, name + " cannot be read", error);
 }
@@ -34,14 +37,20 @@ std::optional<Error> FolderWalker::enter_ancestors() {
     std::string path = root_;
     for (bool is_new = true; is_new; path += "/..") {
         struct stat status = {};
-        if (::stat(path.c_str(), &status) < 0) {
+        if (int error = status_of(path, status)) {
             if (path.size() > root_.size()) break;  // above the root there is nothing we must see
-            return root_error(root_, errno);
+            return root_error(root_, error, reach_);
         }
-        if (!S_ISDIR(status.st_mode)) return root_error(root_, ENOTDIR);
+        if (!S_ISDIR(status.st_mode)) return root_error(root_, ENOTDIR, reach_);
         is_new = entered_.emplace(status.st_dev, status.st_ino).second;
     }
     return std::nullopt;
+}
+
+// As stat, 0 or an errno.
+int FolderWalker::status_of(const std::string& path, struct stat& status) const {
+    if (reach_ != nullptr) return reach_->status(path.c_str(), status);
+    return ::stat(path.c_str(), &status) < 0 ? errno : 0;
 }
 
 Result<FolderScan> FolderWalker::run() {
@@ -69,7 +78,8 @@ Result<FolderScan> FolderWalker::run() {
 
 Result<FolderWalker::SubDirectories> FolderWalker::list_root() {
     SubDirectories found;
-    if (int error = list({"", FolderScan::kNoClass}, found)) return std::unexpected(root_error(root_, error));
+    if (int error = list({"", FolderScan::kNoClass}, found))
+        return std::unexpected(root_error(root_, error, reach_));
     return found;
 }
 
@@ -125,8 +135,9 @@ void FolderWalker::note_failure(const Visit& visit, int error) {
 // 0, or an errno; EEXIST: entered before. What was listed before an error is kept.
 int FolderWalker::list(const Visit& visit, SubDirectories& found) {
     std::string path = visit.path.empty() ? root_ : root_ + "/" + visit.path;
-    int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return errno;
+    constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+    int fd = reach_ != nullptr ? reach_->open(path.c_str(), kFlags) : ::open(path.c_str(), kFlags);
+    if (fd < 0) return reach_ != nullptr ? -fd : errno;
     std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(fd), &::closedir);
     if (!stream) {
         int error = errno;
@@ -163,8 +174,8 @@ void FolderWalker::decide_classes() {
     }
 }
 
-Result<FolderScan> scan_folder(const std::string& root, ScanProgress* progress) {
-    return FolderWalker(root, progress).run();
+Result<FolderScan> scan_folder(const std::string& root, ScanProgress* progress, const Reach* reach) {
+    return FolderWalker(root, progress, reach).run();
 }
 
 }  // namespace sl

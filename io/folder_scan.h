@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "io/reach.h"
 #include "io/scan_report.h"
 #include "io/witness.h"
 #include "shm/error.h"
@@ -51,7 +52,9 @@ struct FolderScan {
     ScanReport report;
 };
 
-// `progress` may be null. A directory that was changed a moment ago makes the scan wait once, for kClockTick.
-Result<FolderScan> scan_folder(const std::string& root, ScanProgress* progress = nullptr);
+// `progress` may be null. With a `reach` only what its user may list is entered, and no link is followed out
+// of its root. A directory that was changed a moment ago makes the scan wait once, for kClockTick.
+Result<FolderScan> scan_folder(const std::string& root, ScanProgress* progress = nullptr,
+                               const Reach* reach = nullptr);
 
 }  // namespace sl

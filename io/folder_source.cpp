@@ -85,7 +85,7 @@ Result<Manifest> make_manifest(const std::string& root, FolderScan& scan, bool f
 }
 
 Result<Manifest> scan_anew(const std::string& root, const FolderOptions& options, bool& repeatable) {
-    auto scanned = scan_folder(root, options.progress);
+    auto scanned = scan_folder(root, options.progress, options.reach.get());
     if (!scanned) return std::unexpected(std::move(scanned.error()));
     const ImageCounts images = count_images(*scanned);
     const bool has_classes = std::any_of(scanned->class_folders.begin(), scanned->class_folders.end(),
@@ -106,7 +106,8 @@ Result<Manifest> scan_anew(const std::string& root, const FolderOptions& options
 std::shared_ptr<const Manifest> recall(const std::string& root, const FolderOptions& options,
                                        ManifestUse& use) {
     std::shared_ptr<const Manifest> found = options.known;
-    if (found && root == found->text(0) && !first_change(root, found->witnesses(), found->text(0))) {
+    if (found && root == found->text(0) &&
+        !first_change(root, found->witnesses(), found->text(0), options.reach.get())) {
         use.used = true;
         use.kept = !use.path.empty() && ::access(use.path.c_str(), R_OK) == 0;
         if (use.kept) touch_manifest(use.path);
@@ -119,7 +120,7 @@ std::shared_ptr<const Manifest> recall(const std::string& root, const FolderOpti
         use.note = loaded.error().message;
         return nullptr;
     }
-    if (auto changed = first_change(root, loaded->witnesses(), loaded->text(0))) {
+    if (auto changed = first_change(root, loaded->witnesses(), loaded->text(0), options.reach.get())) {
         use.note = *changed + " has changed";
         return nullptr;
     }

@@ -27,6 +27,8 @@ struct FolderOptions {
     std::string manifest_folder = {};            // where manifests are kept; empty: nowhere
     std::shared_ptr<const Manifest> known = {};  // of an earlier source, taken if it still holds
     ScanProgress* progress = nullptr;
+    std::shared_ptr<const Reach> reach =
+        {};  // whose scan it is; `known` must be of the same. None: the daemon's own
 };
 
 // Where a source comes from.

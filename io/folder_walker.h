@@ -19,7 +19,8 @@ namespace sl {
 
 class FolderWalker {
   public:
-    FolderWalker(std::string root, ScanProgress* progress) : root_(std::move(root)), progress_(progress) {}
+    FolderWalker(std::string root, ScanProgress* progress, const Reach* reach)
+        : root_(std::move(root)), progress_(progress), reach_(reach) {}
 
     Result<FolderScan> run();
 
@@ -45,6 +46,7 @@ class FolderWalker {
     };
 
     std::optional<Error> enter_ancestors();
+    int status_of(const std::string& path, struct stat& status) const;
     Result<SubDirectories> list_root();
     void visit_all();
     void visit(const Visit& visit);
@@ -66,6 +68,7 @@ class FolderWalker {
     std::deque<Visit> linked_;  // followed when no real directory is left
     std::vector<Seen> seen_;    // per class folder
     ScanProgress* progress_;    // may be null
+    const Reach* reach_;        // may be null: the daemon's own
     bool has_waited_ = false;   // for the clock of file times
 };
 

@@ -1,6 +1,7 @@
 // See mount.h.
 #include "io/mount.h"
 
+#include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -25,7 +26,11 @@ bool is_one_of(const auto& list, std::uint64_t type) {
 
 }  // namespace
 
-Mount mount_of(const std::string& path) {
+Mount mount_of(const std::string& path, const Reach* reach) {
+    if (reach != nullptr) {
+        const UniqueFd folder(reach->open(path.c_str(), O_RDONLY | O_DIRECTORY));
+        return folder ? mount_of("/proc/self/fd/" + std::to_string(folder.get())) : Mount{0, true};
+    }
     struct stat status = {};
     struct statfs system = {};
     if (::stat(path.c_str(), &status) != 0) return {0, true};

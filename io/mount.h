@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string>
 
+#include "io/reach.h"
+
 namespace sl {
 
 struct Mount {
@@ -16,7 +18,8 @@ struct Mount {
     bool operator==(const Mount&) const = default;
 };
 
-// Of the file system that holds `path`. Asks it, so it may block. What cannot be told may hang.
-Mount mount_of(const std::string& path);
+// Of the file system that holds `path`, as it is seen through `reach` if there is one. Asks it, so it may
+// block. What cannot be told may hang.
+Mount mount_of(const std::string& path, const Reach* reach = nullptr);
 
 }  // namespace sl

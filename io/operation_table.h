@@ -27,6 +27,7 @@ struct Operation {
     bool given_up = false;
     std::optional<std::chrono::steady_clock::time_point> began;  // first handed to the kernel
     std::string path;                                            // opens
+    std::shared_ptr<const Reach> reach;                          // of an open
     ReadRequest request;                                         // reads; opens use its tag and mount only
     std::uint64_t done = 0;                                      // bytes read so far
     RetryBudget budget;

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "io/test_hooks.h"
+#include "io/unsafe_files.h"
 
 namespace sl {
 
@@ -18,6 +19,23 @@ namespace {
 int error_of_kind(mode_t mode) {
     if (S_ISREG(mode)) return 0;
     return S_ISDIR(mode) ? EISDIR : EINVAL;
+}
+
+// A descriptor or a negative errno.
+int open_once(const OpenRequest& request) {
+    if (request.reach) return request.reach->open(request.path, kOpenFlags);
+    const int result = ::open(request.path, kOpenFlags);
+    return result < 0 ? -errno : result;
+}
+
+// Whoever is not the daemon's own user has its files opened here whatever the back end: only reads may go to
+// io_uring.
+Opened finish(const OpenRequest& request, int result) {
+    Opened opened = finish_open(request.tag, result);
+    const ReadCompletion& completion = opened.completion;
+    if (request.reach && completion.error == 0 && !request.mount.may_hang)
+        opened.completion.blocking_only = is_on_fuse(completion.fd);
+    return opened;
 }
 
 }  // namespace
@@ -56,9 +74,9 @@ bool valid_range(const ReadRequest& request) {
 
 Opened plain_open(const OpenRequest& request, RetryBudget budget) {
     while (true) {
-        int result = ::open(request.path, kOpenFlags);
-        if (result >= 0) return finish_open(request.tag, result);
-        int error = errno;
+        int result = open_once(request);
+        if (result >= 0) return finish(request, result);
+        int error = -result;
         auto delay = budget.next(error);
         if (!delay) return finish_open(request.tag, -error);
         std::this_thread::sleep_for(*delay);

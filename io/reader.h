@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "io/mount.h"
+#include "io/reach.h"
 #include "shm/error.h"
 
 namespace sl {
@@ -40,6 +41,7 @@ struct OpenRequest {
     std::uint64_t tag = 0;
     const char* path = nullptr;  // copied
     Mount mount = {};
+    std::shared_ptr<const Reach> reach = {};  // none: the daemon's own
 };
 
 struct ReadRequest {
@@ -58,6 +60,7 @@ struct ReadCompletion {
     int fd = -1;                // open: the descriptor, now the caller's (close-on-exec, read-only)
     std::uint64_t size = 0;     // open: st_size of a regular file
     std::int64_t mtime_ns = 0;  // open: st_mtim
+    bool blocking_only = true;  // open by threads: io_uring must not read it (unsafe_files.h)
     std::uint64_t bytes = 0;  // read: bytes got; fewer than `length` with error 0 means the file ended early
 };
 

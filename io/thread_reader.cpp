@@ -50,7 +50,7 @@ bool ThreadReader::finish(std::chrono::milliseconds grace) {
 }
 
 void ThreadReader::open(const OpenRequest& request) {
-    unflushed_.emplace_back(Opening{request.tag, request.path, request.mount});
+    unflushed_.emplace_back(Opening{request.tag, request.path, request.mount, request.reach});
     ++in_flight_;
 }
 
@@ -183,7 +183,8 @@ std::optional<ReadCompletion> ThreadReader::perform(const State& state, const Re
     }
     RetryBudget budget(state.retry_for);
     if (const auto* opening = std::get_if<Opening>(&request)) {
-        return plain_open({opening->tag, opening->path.c_str(), opening->mount}, budget).completion;
+        return plain_open({opening->tag, opening->path.c_str(), opening->mount, opening->reach}, budget)
+            .completion;
     }
     return plain_read(*std::get_if<ReadRequest>(&request), budget);
 }

@@ -56,6 +56,7 @@ class ThreadReader final : public Reader {
         std::uint64_t tag;
         std::string path;
         Mount mount;
+        std::shared_ptr<const Reach> reach;
     };
     struct Closing {
         int fd;

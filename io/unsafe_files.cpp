@@ -13,10 +13,19 @@ constexpr std::chrono::seconds kKnownFor{1};
 
 }  // namespace
 
+bool is_on_fuse(int fd) {
+    struct statfs status = {};
+    return ::fstatfs(fd, &status) != 0 || status.f_type == FUSE_SUPER_MAGIC;
+}
+
 void UnsafeFiles::opened(int fd, dev_t device) {
+    opened_elsewhere(fd, is_fuse(fd, device));
+}
+
+void UnsafeFiles::opened_elsewhere(int fd, bool unsafe) {
     auto index = static_cast<std::size_t>(fd);
     if (index >= unsafe_.size()) unsafe_.resize(index + 1);
-    unsafe_[index] = is_fuse(fd, device);
+    unsafe_[index] = unsafe;
 }
 
 bool UnsafeFiles::contains(int fd) const {
@@ -28,9 +37,7 @@ bool UnsafeFiles::is_fuse(int fd, dev_t device) {
     auto [place, is_new] = devices_.try_emplace(device);
     Device& known = place->second;
     if (!is_new && now - known.asked < kKnownFor) return known.is_fuse;
-    struct statfs status = {};
-    // What cannot be told is read the way that is always right.
-    known.is_fuse = ::fstatfs(fd, &status) != 0 || status.f_type == FUSE_SUPER_MAGIC;
+    known.is_fuse = is_on_fuse(fd);
     known.asked = now;
     return known.is_fuse;
 }

@@ -58,13 +58,14 @@ bool UringReader::refuse(const Mount& mount, std::uint64_t tag, bool is_open) {
 
 void UringReader::open(const OpenRequest& request) {
     ++in_flight_;
-    if (request.mount.may_hang) {
+    if (request.mount.may_hang || request.reach) {
         if (ThreadReader* them = threads()) return them->open(request);
     }
     if (refuse(request.mount, request.tag, true)) return;
     std::uint32_t index = operations_.add();
     operations_[index].is_open = true;
     operations_[index].path = request.path;
+    operations_[index].reach = request.reach;
     operations_[index].request.tag = request.tag;
     operations_[index].request.mount = request.mount;
     operations_[index].budget = RetryBudget(options_.retry_for);
@@ -128,13 +129,23 @@ std::size_t UringReader::reap(std::vector<ReadCompletion>& out) {
     test_hooks::reorder(answers_);
     for (const Answer& answer : answers_)
         on_answer(answer);
-    if (threads_) threads_->take(done_);
+    if (threads_) take_from_threads();
     pump();  // the rest of short reads, and what waited for a place in the ring
     std::size_t count = done_.size();
     out.insert(out.end(), done_.begin(), done_.end());
     done_.clear();
     in_flight_ -= count;
     return count;
+}
+
+// Whom they opened a file for may have it read by io_uring.
+void UringReader::take_from_threads() {
+    const std::size_t before = done_.size();
+    threads_->take(done_);
+    for (const ReadCompletion& completion : std::span(done_).subspan(before)) {
+        if (completion.is_open && completion.fd >= 0)
+            unsafe_.opened_elsewhere(completion.fd, completion.blocking_only);
+    }
 }
 
 void UringReader::take_answers(std::vector<Answer>& answers) {

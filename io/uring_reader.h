@@ -3,14 +3,16 @@
 // Not thread safe. Every accepted request is an operation in a table of our own (operation_table.h); answers
 // are matched by its tags, whatever their order. An operation has at most one entry in the kernel at a time:
 // its open, its next piece of read, or the timer of its back-off. Operations beyond the ring's capacity wait
-// in `ready_`. Reads of files that io_uring reads wrongly (unsafe_files.h), and all requests for mounts that
-// may hang, go to threads: io_uring's own are few, and shared by all mounts. Creation fails with the errno
+// in `ready_`. Reads of files that io_uring reads wrongly (unsafe_files.h), all requests for mounts that may
+// hang, and opens within a user's reach (reach.h), which are many calls that each need the one before, go to
+// threads: io_uring's own are few, and shared by all mounts. Creation fails with the errno
 // that io_uring gave; after that, errors are completions.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -72,6 +74,7 @@ class UringReader final : public Reader {
     void withdraw_entries();
     void run_plainly(std::uint32_t index);
 
+    void take_from_threads();
     void take_answers(std::vector<Answer>& answers);
     void on_answer(const Answer& answer);
     void on_read(std::uint32_t index, std::int64_t result);

@@ -58,7 +58,8 @@ void UringReader::fill_ring() {
             finish_read(index, valid_range(operation.request) ? 0 : EINVAL);
             continue;
         }
-        if (!operation.is_open && unsafe_.contains(operation.request.fd)) {  // no threads are to be had
+        // No threads are to be had.
+        if (operation.is_open ? operation.reach != nullptr : unsafe_.contains(operation.request.fd)) {
             ready_.pop_front();
             run_plainly(index);
             continue;
@@ -119,8 +120,8 @@ void UringReader::withdraw_entries() {
 void UringReader::run_plainly(std::uint32_t index) {
     const Operation& operation = operations_[index];
     if (operation.is_open) {
-        finish_open_of(index,
-                       plain_open({operation.request.tag, operation.path.c_str(), {}}, operation.budget));
+        finish_open_of(index, plain_open({operation.request.tag, operation.path.c_str(), {}, operation.reach},
+                                         operation.budget));
         return;
     }
     ReadRequest rest = operation.request;

@@ -24,16 +24,39 @@ bool same(const Witness& then, const Witness& now) {
            then.ctime_ns == now.ctime_ns && then.type == now.type && then.error == now.error;
 }
 
-bool still_unreadable(int root, const Witness& witness, const char* path) {
-    UniqueFd directory(::openat(root, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    return !directory && errno == witness.error;
-}
+// A folder, and how what is below it is looked at; errors are errno values.
+class Looker {
+  public:
+    Looker(const std::string& root, const Reach* reach) : root_(root), reach_(reach) {
+        if (reach == nullptr) folder_.reset(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    }
+    [[nodiscard]] bool is_there() const { return reach_ != nullptr || folder_; }
+    int status(const char* path, struct stat& status) const {
+        if (reach_ != nullptr) return reach_->status(full(path).c_str(), status);
+        const int flags = *path == '\0' ? AT_EMPTY_PATH : 0;
+        return ::fstatat(folder_.get(), path, &status, flags) < 0 ? errno : 0;
+    }
+    int open_error(const char* path) const {
+        constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+        const int fd = reach_ != nullptr ? reach_->open(full(path).c_str(), kFlags)
+                                         : ::openat(folder_.get(), path, kFlags);
+        const int error = fd >= 0 ? 0 : reach_ != nullptr ? -fd : errno;
+        UniqueFd closes(fd);
+        return error;
+    }
 
-bool looks_the_same(int root, const Witness& witness, const char* path) {
-    if (witness.kind == Witness::kUnreadable) return still_unreadable(root, witness, path);
+  private:
+    [[nodiscard]] std::string full(const char* path) const { return root_ + "/" + path; }
+
+    const std::string& root_;
+    const Reach* reach_;
+    UniqueFd folder_;
+};
+
+bool looks_the_same(const Looker& looker, const Witness& witness, const char* path) {
+    if (witness.kind == Witness::kUnreadable) return looker.open_error(path) == witness.error;
     struct stat status = {};
-    const int flags = *path == '\0' ? AT_EMPTY_PATH : 0;
-    const int error = ::fstatat(root, path, &status, flags) < 0 ? errno : 0;
+    const int error = looker.status(path, status);
     if (witness.kind == Witness::kLink) return same(witness, link_witness(status, error));
     if (error != 0 || witness.mtime_ns == kNotTrusted) return false;
     // Whether the times could be trusted was decided when they were taken.
@@ -79,11 +102,11 @@ Witness link_witness(const struct stat& status, int error) {
 }
 
 std::optional<std::string> first_change(const std::string& root, std::span<const Witness> witnesses,
-                                        const char* text) {
-    UniqueFd folder(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+                                        const char* text, const Reach* reach) {
+    const Looker looker(root, reach);
     for (const Witness& witness : witnesses) {
         const char* path = text + witness.path;
-        if (!folder || !looks_the_same(folder.get(), witness, path)) return *path == '\0' ? "." : path;
+        if (!looker.is_there() || !looks_the_same(looker, witness, path)) return *path == '\0' ? "." : path;
     }
     return std::nullopt;
 }

@@ -18,6 +18,8 @@
 #include <span>
 #include <string>
 
+#include "io/reach.h"
+
 namespace sl {
 
 // In a manifest byte for byte.
@@ -57,8 +59,9 @@ Witness directory_witness(const struct stat& status, std::int64_t now_ns);
 Witness link_witness(const struct stat& status, int error);
 
 // The path below the root of the first witness that does not look as it did ("." for the root itself), or
-// nothing. `text`: where the witnesses' paths lie.
+// nothing. `text`: where the witnesses' paths lie. With a `reach` all is looked at as the scan of its user
+// did.
 std::optional<std::string> first_change(const std::string& root, std::span<const Witness> witnesses,
-                                        const char* text);
+                                        const char* text, const Reach* reach = nullptr);
 
 }  // namespace sl

@@ -65,6 +65,19 @@ def as_nobody():
 
 
 @pytest.fixture
+def start_as_nobody(daemons, as_nobody):
+    """Starts daemons that run as a user without rights. This process is a foreign user to them: they serve it all that
+    both may read."""
+    file = daemons.folder / "everything.toml"
+    file.write_text('[[root]]\npath = "/"\ngroup = 0\n')
+
+    def start(*flags, wrap=()):
+        return daemons.start("--config", file, *flags, wrap=[*as_nobody, *wrap])
+
+    return start
+
+
+@pytest.fixture
 def open_folder():
     """A temporary folder that every user may enter."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="sl-data"))

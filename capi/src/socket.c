@@ -130,8 +130,10 @@ static sl_status check_packet(const sl_reply* reply, size_t received, int flags,
         return sl_fail(SL_E_PROTOCOL, 0, "a packet of %zu bytes from %s has a wrong length", received, where);
     }
     if (head->major != SL_SHM_MAJOR) {
-        return sl_fail(SL_E_VERSION, 0, "%s speaks version %u.%u of the protocol, this library (%s) %u.%u",
-                       where, head->major, head->minor, sl_version(), SL_SHM_MAJOR, SL_SHM_MINOR);
+        return sl_fail(SL_E_VERSION, 0,
+                       "%s is too %s: it speaks version %u.%u of the protocol, this library (%s) %u.%u", where,
+                       head->major < SL_SHM_MAJOR ? "old" : "new", head->major, head->minor, sl_version(),
+                       SL_SHM_MAJOR, SL_SHM_MINOR);
     }
     if (received < least_length(head->type)) {
         return sl_fail(SL_E_PROTOCOL, 0, "a packet of type %u from %s has only %zu bytes", head->type, where,

@@ -79,9 +79,11 @@ Result<PictureSize> first_picture_size(const WorkerProgram& worker_program, cons
     const Sequence in_order = dataset.sequence(0, 0, false);
     for (std::uint64_t position = 0; position < std::min(in_order.size(), kTries); ++position) {
         dataset.path(in_order.id_at(position), path);
-        UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+        const auto& reach = dataset.reach(in_order.id_at(position));
+        constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
+        UniqueFd file(reach ? reach->open(path.c_str(), kFlags) : ::open(path.c_str(), kFlags));
         if (!file) {
-            reason = std::strerror(errno);
+            reason = reach ? std::strerror(-file.get()) : std::strerror(errno);
             continue;
         }
         auto answer = ask(worker_program, file.get());

@@ -57,9 +57,11 @@ Result<ScanQueue::Made> ScanQueue::work(Job& job) const {
         return Made{job.dataset, *size};
     }
     options_.quarantine->refresh();
-    auto dataset = Dataset::scan(job.path, {.manifest_folder = options_.manifest_folder,
+    // A manifest's file is found by the folder alone, so it keeps only what the daemon itself may see.
+    auto dataset = Dataset::scan(job.path, {.manifest_folder = job.reach ? "" : options_.manifest_folder,
                                             .known = std::move(job.known),
-                                            .progress = &job.progress});
+                                            .progress = &job.progress,
+                                            .reach = job.reach});
     if (!dataset) return std::unexpected(std::move(dataset).error());
     return Made{std::move(*dataset), {}};
 }
@@ -75,16 +77,18 @@ Result<ScanQueue::Made> ScanQueue::guarded(Job& job) const {
     }
 }
 
-void ScanQueue::scan(const Spec& spec, uid_t uid, std::weak_ptr<const void> asker, Done done) {
+void ScanQueue::scan(const Spec& spec, uid_t uid, Reaches reaches,
+                     std::weak_ptr<const void> asker, Done done) {
     drop_unwanted();
     auto request = std::make_shared<Request>();
     request->spec = spec;
     request->uid = uid;
+    request->reaches = std::move(reaches);
     request->asker = std::move(asker);
     request->done = std::move(done);
     request->folders.resize(spec.parts.size());
-    for (const FolderSpec& part : spec.parts) {
-        Job& job = job_for(part.path);
+    for (std::size_t part = 0; part < spec.parts.size(); ++part) {
+        Job& job = job_for(spec.parts[part].path, request->reaches[part]);
         if (!job.askers.empty() && job.askers.back() == request) continue;  // a folder that is several parts
         job.askers.push_back(request);
         ++request->missing;
@@ -92,22 +96,33 @@ void ScanQueue::scan(const Spec& spec, uid_t uid, std::weak_ptr<const void> aske
     start_waiting();
 }
 
-ScanQueue::Job& ScanQueue::job_for(const std::string& path) {
+std::string ScanQueue::key_of(const std::string& path, const Reach* reach) {
+    return reach == nullptr ? path : path + '\0' + reach->identity();
+}
+
+bool ScanQueue::is_scan_of(const Job& job, const std::string& path,
+                           const std::shared_ptr<const Reach>& reach) {
+    return !job.dataset && key_of(job.path, job.reach.get()) == key_of(path, reach.get());
+}
+
+ScanQueue::Job& ScanQueue::job_for(const std::string& path, const std::shared_ptr<const Reach>& reach) {
     for (Job& job : waiting_) {
-        if (!job.dataset && job.path == path) return job;
+        if (is_scan_of(job, path, reach)) return job;
     }
     Job& added = waiting_.emplace_back();
     added.path = path;
+    added.reach = reach;
     return added;
 }
 
-bool ScanQueue::is_being_scanned(const std::string& path) const {
-    return std::ranges::any_of(running_, [&](const Job& job) { return !job.dataset && job.path == path; });
+bool ScanQueue::is_being_scanned(const Job& wanted) const {
+    return std::ranges::any_of(running_,
+                               [&](const Job& job) { return is_scan_of(job, wanted.path, wanted.reach); });
 }
 
 std::list<ScanQueue::Job>::iterator ScanQueue::next_to_start() {
-    return std::ranges::find_if(
-        waiting_, [this](const Job& job) { return job.dataset || !is_being_scanned(job.path); });
+    return std::ranges::find_if(waiting_,
+                                [this](const Job& job) { return job.dataset || !is_being_scanned(job); });
 }
 
 bool ScanQueue::has_a_place() const {
@@ -139,7 +154,8 @@ void ScanQueue::start_waiting() {
         running_.splice(running_.end(), waiting_, next);
         Job& job = running_.back();
         job.began = std::chrono::steady_clock::now();
-        if (auto known = known_.find(job.path); known != known_.end()) job.known = known->second.lock();
+        const auto known = known_.find(key_of(job.path, job.reach.get()));
+        if (known != known_.end()) job.known = known->second.lock();
         std::erase_if(job.askers, [](const Asker& asker) { return !asker->wanted(); });
         if (job.askers.empty()) {
             running_.pop_back();
@@ -184,7 +200,7 @@ void ScanQueue::remember(const Job& job) {
     const FolderSource& folder = (*job.made)->dataset->parts().front().folder;
     ++(folder.manifest_use().used ? recalled_ : made_);
     std::erase_if(known_, [](const auto& entry) { return entry.second.expired(); });
-    known_[job.path] = folder.manifest();
+    known_[key_of(job.path, job.reach.get())] = folder.manifest();
 }
 
 void ScanQueue::answer(Job& job) {
@@ -203,7 +219,8 @@ void ScanQueue::answer(Job& job) {
 void ScanQueue::gather(const Asker& asker, const Job& job) {
     const Spec& spec = asker->spec;
     for (std::size_t part = 0; part < spec.parts.size(); ++part) {
-        if (spec.parts[part].path == job.path) asker->folders[part] = (*job.made)->dataset;
+        if (is_scan_of(job, spec.parts[part].path, asker->reaches[part]))
+            asker->folders[part] = (*job.made)->dataset;
     }
     if (--asker->missing > 0 || !asker->wanted()) return;
     auto dataset = Dataset::compose(spec, asker->folders);
@@ -211,6 +228,7 @@ void ScanQueue::gather(const Asker& asker, const Job& job) {
     if (has_fixed_size(spec.pipeline)) return asker->answer(Scanned{std::move(*dataset), spec});
     Job& look = waiting_.emplace_back();
     look.path = dataset_name(spec);
+    look.reach = asker->reaches.front();
     look.dataset = std::move(*dataset);
     look.askers.push_back(asker);
 }

@@ -52,7 +52,9 @@ class ScanQueue {
     bool finish(std::chrono::milliseconds grace);
 
     // Calls `done` on the loop's thread, later or at once, if `asker`, who is this user's, still exists then.
-    void scan(const Spec& spec, uid_t uid, std::weak_ptr<const void> asker, Done done);
+    // `reaches`: of the spec's parts, whose user asks; what is scanned for one user serves no other.
+    using Reaches = std::vector<std::shared_ptr<const Reach>>;
+    void scan(const Spec& spec, uid_t uid, Reaches reaches, std::weak_ptr<const void> asker, Done done);
 
     // On the loop's thread: scans that wait or run; how many listed directories, or found an earlier one
     // good.
@@ -67,6 +69,7 @@ class ScanQueue {
         Spec spec;
         uid_t uid = 0;
         std::weak_ptr<const void> asker;
+        Reaches reaches;                                      // of its parts
         Done done;                                            // empty once called
         std::vector<std::shared_ptr<const Dataset>> folders;  // of the spec's parts
         std::size_t missing = 0;                              // scans that it waits for
@@ -83,6 +86,7 @@ class ScanQueue {
     };
     struct Job {
         std::string path;
+        std::shared_ptr<const Reach> reach;      // none: the daemon's own
         std::shared_ptr<const Manifest> known;   // of a dataset that somebody has
         std::shared_ptr<const Dataset> dataset;  // set: scanned already, its picture size is wanted
         std::list<Asker> askers;                 // the loop's thread's
@@ -92,8 +96,12 @@ class ScanQueue {
         std::optional<Result<Made>> made;    // written by the thread, before `finished`
         std::atomic<bool> finished = false;  // release by the thread, acquire by the loop's
     };
-    Job& job_for(const std::string& path);
-    [[nodiscard]] bool is_being_scanned(const std::string& path) const;
+    // What a scan is the same by: the folder and who sees it.
+    static std::string key_of(const std::string& path, const Reach* reach);
+    static bool is_scan_of(const Job& job, const std::string& path,
+                           const std::shared_ptr<const Reach>& reach);
+    Job& job_for(const std::string& path, const std::shared_ptr<const Reach>& reach);
+    [[nodiscard]] bool is_being_scanned(const Job& wanted) const;
     [[nodiscard]] std::list<Job>::iterator next_to_start();
     [[nodiscard]] bool has_a_place() const;
     void look_again();
@@ -112,7 +120,7 @@ class ScanQueue {
     UniqueFd event_;
     std::list<Job> waiting_;  // both lists belong to the loop's thread; a job moves from one to the other
     std::list<Job> running_;
-    std::map<std::string, std::weak_ptr<const Manifest>> known_;  // by path
+    std::map<std::string, std::weak_ptr<const Manifest>> known_;  // by key
     std::optional<EventLoop::TimerId> next_look_;  // whether a scan under way has become a long one
     std::uint64_t made_ = 0;
     std::uint64_t recalled_ = 0;

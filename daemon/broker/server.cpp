@@ -6,7 +6,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "shm/fault.h"
 
@@ -19,11 +21,18 @@ constexpr int kAcceptsAtOnce = 16;  // then the others get their turn; the liste
 }  // namespace
 
 Server::Server(EventLoop& loop, Conductor& conductor, UniqueFd listener, ServerOptions options)
-    : loop_(loop), conductor_(conductor), listener_(std::move(listener)), options_(std::move(options)) {}
+    : loop_(loop),
+      conductor_(conductor),
+      listener_(std::move(listener)),
+      options_(std::move(options)),
+      rights_(options_.is_private),
+      refusals_(loop, *packet_) {}
 
 Result<std::unique_ptr<Server>> Server::create(EventLoop& loop, Conductor& conductor, UniqueFd listener,
                                                ServerOptions options) {
     std::unique_ptr<Server> server(new Server(loop, conductor, std::move(listener), std::move(options)));
+    if (auto renewed = server->renew(server->options_.roots, server->options_.limits); !renewed)
+        return std::unexpected(std::move(renewed).error());
     auto scans = ScanQueue::create(
         loop, {server->options_.worker_program, server->options_.manifest_folder, &conductor.quarantine()});
     if (!scans) return std::unexpected(scans.error());
@@ -77,22 +86,24 @@ void Server::accept_all() {
 }
 
 void Server::accept_one(UniqueFd socket) {
-    ucred peer{};
-    socklen_t length = sizeof peer;
-    if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return;
-    if (options_.is_private && peer.uid != ::geteuid() && peer.uid != 0) {
-        spdlog::warn("user {} refused: this daemon serves user {} only", peer.uid, ::geteuid());
-        return;
-    }
-    UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
+    auto peer = peer_of(socket.get());
+    if (!peer) return;
+    if (auto why = refusal(*peer)) return refuse(std::move(socket), *peer, std::move(*why));
+    UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, peer->pid, 0)));
     if (!pidfd) return;  // gone already
     SL_FAULT(daemon_accepted);
     std::uint64_t id = next_id_++;
     int socket_fd = socket.get();
     int process_fd = pidfd.get();
-    Session::Context context{conductor_, *scans_, [this](const Viewer& viewer) { return status(viewer); }};
+    const uid_t uid = peer->user.uid;
+    Session::Context context{.conductor = conductor_,
+                             .scans = *scans_,
+                             .rights = rights_,
+                             .packet = *packet_,
+                             .status = [this](const Viewer& viewer) { return status(viewer); },
+                             .streams = [this, uid] { return streams_of(uid); }};
     sessions_[id] = std::make_unique<Session>(std::move(context), id, std::move(socket), std::move(pidfd),
-                                              peer.pid, peer.uid);
+                                              std::move(*peer));
     auto added = loop_.add(socket_fd, [this, id](std::uint32_t) {
         auto found = sessions_.find(id);
         if (found != sessions_.end() && !found->second->on_readable()) end(id);
@@ -100,10 +111,73 @@ void Server::accept_one(UniqueFd socket) {
     if (added) added = loop_.add(process_fd, [this, id](std::uint32_t) { end(id); });
     if (!added) return end(id);
     loop_.cancel(linger_timer_);
-    loop_.after(kGreetingDeadline, [this, id] {
-        auto found = sessions_.find(id);
-        if (found != sessions_.end() && !found->second->greeted()) end(id);
+    watch_greetings();
+}
+
+// Nothing, if it may come in.
+std::optional<Error> Server::refusal(const Peer& peer) {
+    const uid_t uid = peer.user.uid;
+    if (options_.is_private && uid != ::geteuid() && uid != 0) {
+        return Error{Status::kDenied,
+                     "user " + std::to_string(uid) + " is not served: this private daemon serves user " +
+                         std::to_string(::geteuid()) + " only",
+                     0};
+    }
+    const Limits limits = rights_.limits(uid);
+    if (!connects_.take(uid, limits.connects, std::chrono::steady_clock::now()))
+        return beyond_limit(uid, limits.connects, "connects");
+    if (limits.clients != 0 && clients_of(uid) >= limits.clients)
+        return beyond_limit(uid, limits.clients, "clients");
+    return std::nullopt;
+}
+
+// One line a second, however many come.
+void Server::refuse(UniqueFd socket, const Peer& peer, Error why) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - told_ > std::chrono::seconds(1)) {
+        told_ = now;
+        spdlog::warn("client {} refused: {}", peer.pid, why.message);
+    }
+    refusals_.add(std::move(socket), std::move(why));
+}
+
+// Looks each second while there is one that has not said what it is: a timer each would be left behind by
+// every client that goes at once.
+void Server::watch_greetings() {
+    if (std::exchange(watching_greetings_, true)) return;
+    loop_.after(std::chrono::seconds(1), [this] {
+        watching_greetings_ = false;
+        const auto long_ago = std::chrono::steady_clock::now() - kGreetingDeadline;
+        std::vector<std::uint64_t> silent;
+        bool others = false;
+        for (const auto& [id, session] : sessions_) {
+            if (session->greeted()) continue;
+            if (session->since() <= long_ago) {
+                silent.push_back(id);
+            } else {
+                others = true;
+            }
+        }
+        for (const std::uint64_t id : silent)
+            end(id);
+        if (others) watch_greetings();
     });
+}
+
+std::size_t Server::clients_of(uid_t uid) const {
+    auto count = static_cast<std::size_t>(
+        std::ranges::count_if(sessions_, [uid](const auto& entry) { return entry.second->uid() == uid; }));
+    for (const auto& [number, crew] : conductor_.crews().all()) {
+        if (!crew->is_native() && crew->uid == uid) count += crew->pool->living();
+    }
+    return count;
+}
+
+std::size_t Server::streams_of(uid_t uid) const {
+    std::size_t count = 0;
+    for (const auto& [id, session] : sessions_)
+        count += session->uid() == uid ? session->streams() : 0;
+    return count;
 }
 
 void Server::end(std::uint64_t id) {

@@ -4,7 +4,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <span>
 
 #include "shm/fault.h"
@@ -19,16 +21,28 @@ std::string text_of(std::span<const char> field) {
     return {field.data(), ::strnlen(field.data(), field.size())};
 }
 
+std::string version_text(unsigned major, unsigned minor) {
+    return std::to_string(major) + "." + std::to_string(minor);
+}
+
+Error unknown_message(const sl_message& head) {
+    std::string text = "unknown message " + std::to_string(head.type);
+    if (head.minor > SL_SHM_MINOR) {
+        text += ": the daemon is too old for it, it speaks protocol " +
+                version_text(SL_SHM_MAJOR, SL_SHM_MINOR) + ", the client " +
+                version_text(head.major, head.minor);
+    }
+    return {Status::kProtocol, std::move(text), 0};
+}
+
 }  // namespace
 
-Session::Session(Context context, std::uint64_t id, UniqueFd socket, UniqueFd pidfd, pid_t pid, uid_t uid)
+Session::Session(Context context, std::uint64_t id, UniqueFd socket, UniqueFd pidfd, Peer peer)
     : context_(std::move(context)),
       id_(id),
       socket_(std::move(socket)),
       pidfd_(std::move(pidfd)),
-      pid_(pid),
-      uid_(uid),
-      packet_(std::make_unique<Packet>()) {}
+      peer_(std::move(peer)) {}
 
 Session::~Session() {
     alive_.reset();
@@ -38,14 +52,14 @@ Session::~Session() {
 }
 
 SessionStatus Session::status() const {
-    SessionStatus status{pid_, uid_, program_, {}};
+    SessionStatus status{peer_.pid, uid(), program_, {}};
     for (const auto& [id, stream] : streams_)
         status.streams.push_back(id);
     return status;
 }
 
 bool Session::sent(const Result<void>& result) {
-    if (!result) spdlog::warn("client {} detached: {}", pid_, result.error().message);
+    if (!result) spdlog::warn("client {} detached: {}", peer_.pid, result.error().message);
     return result.has_value();
 }
 
@@ -98,27 +112,35 @@ bool Session::on_trace(std::uint32_t request) {
 bool Session::on_readable() {
     for (int handled = 0; handled < kMessagesAtOnce; ++handled) {
         std::string why;
-        switch (receive(socket_.get(), *packet_, why)) {
+        switch (receive(socket_.get(), context_.packet, why)) {
             case Received::kNothing:
                 return true;
             case Received::kClosed:
                 return false;
             case Received::kMalformed:
-                spdlog::warn("client {} detached: {}", pid_, why);
+                spdlog::warn("client {} detached: {}", peer_.pid, why);
                 return false;
-            case Received::kMessage:
-                if (!handle(*packet_)) return false;
+            case Received::kMessage: {
+                const bool goes_on = handle(context_.packet);
+                context_.packet.fd.reset();
+                if (!goes_on) return false;
+            }
         }
     }
     return true;
 }
 
+// The reason goes to the client too.
+bool Session::detach(const Packet& packet, const Error& why) {
+    spdlog::warn("client {} detached: {}", peer_.pid, why.message);
+    static_cast<void>(reply_error(packet.head().request, why));
+    return false;
+}
+
 bool Session::handle(Packet& packet) {
     const sl_message& head = packet.head();
-    if (packet.fd && head.type != SL_MSG_ITEMS) {
-        spdlog::warn("client {} detached: it sent a descriptor that nobody asked for", pid_);
-        return false;
-    }
+    if (packet.fd && head.type != SL_MSG_ITEMS)
+        return detach(packet, {Status::kProtocol, "it sent a descriptor that nobody asked for", 0});
     if (!greeted_ && head.type != SL_MSG_HELLO) {
         return reply_error(head.request, {Status::kProtocol, "the first message must be HELLO", 0});
     }
@@ -139,23 +161,25 @@ bool Session::handle(Packet& packet) {
         case SL_MSG_TRACE:
             return on_trace(head.request);
         default:
-            return reply_error(head.request,
-                               {Status::kProtocol, "unknown message " + std::to_string(head.type), 0});
+            return reply_error(head.request, unknown_message(head));
     }
 }
 
 bool Session::on_hello(const Packet& packet) {
     const auto* hello = packet.as<sl_msg_hello>();
     const sl_message& head = packet.head();
-    if (hello == nullptr) return reply_error(head.request, {Status::kProtocol, "HELLO is too short", 0});
+    // First: in another major version all else may be different.
     if (head.major != SL_SHM_MAJOR) {
-        const char* side = head.major < SL_SHM_MAJOR ? "the client is too old" : "the daemon is too old";
-        reply_error(head.request, {Status::kVersion,
-                                   std::string(side) + ": protocol " + std::to_string(head.major) +
-                                       " against " + std::to_string(SL_SHM_MAJOR),
-                                   0});
-        return false;
+        const bool client_is_old = head.major < SL_SHM_MAJOR;
+        return detach(packet,
+                      {Status::kVersion,
+                       std::string("the ") + (client_is_old ? "client" : "daemon") +
+                           " is too old: the client speaks protocol " + version_text(head.major, head.minor) +
+                           ", the daemon (" SL_VERSION ") " + version_text(SL_SHM_MAJOR, SL_SHM_MINOR),
+                       0});
     }
+    if (greeted_) return detach(packet, {Status::kProtocol, "a second HELLO", 0});
+    if (hello == nullptr) return reply_error(head.request, {Status::kProtocol, "HELLO is too short", 0});
     if (hello->role != SL_ROLE_CLIENT && hello->role != SL_ROLE_GUEST) {
         return reply_error(head.request,
                            {Status::kUnsupported, "only clients and guest workers attach to this socket", 0});
@@ -184,8 +208,8 @@ bool Session::on_guest(const Packet& packet) {
     guest_ = Guest{.crew = message->crew,
                    .workers = message->workers,
                    .request = request,
-                   .pid = pid_,
-                   .uid = uid_,
+                   .pid = peer_.pid,
+                   .uid = uid(),
                    .socket = std::move(socket_),
                    .pidfd = std::move(pidfd_)};
     return false;
@@ -194,7 +218,8 @@ bool Session::on_guest(const Packet& packet) {
 bool Session::on_close(const Packet& packet) {
     const auto* close = packet.as<sl_msg_stream>();
     std::uint32_t request = packet.head().request;
-    auto found = close != nullptr ? streams_.find(close->stream_id) : streams_.end();
+    if (close == nullptr) return reply_error(request, {Status::kProtocol, "CLOSE is too short", 0});
+    auto found = streams_.find(close->stream_id);
     if (found == streams_.end()) return reply_error(request, {Status::kInvalidArgument, "no such stream", 0});
     SL_FAULT(daemon_close_heard);
     auto reply = make_message<sl_msg_stream>(SL_MSG_CLOSE_REPLY, request);
@@ -211,7 +236,8 @@ bool Session::on_close(const Packet& packet) {
 bool Session::on_report(const Packet& packet) {
     const auto* report = packet.as<sl_msg_stream>();
     std::uint32_t request = packet.head().request;
-    auto found = report != nullptr ? streams_.find(report->stream_id) : streams_.end();
+    if (report == nullptr) return reply_error(request, {Status::kProtocol, "REPORT is too short", 0});
+    auto found = streams_.find(report->stream_id);
     if (found == streams_.end()) return reply_error(request, {Status::kInvalidArgument, "no such stream", 0});
     return reply_json(request, report_json(*found->second));
 }

@@ -9,6 +9,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <initializer_list>
@@ -20,6 +21,8 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/broker/peer.h"
+#include "daemon/broker/rights.h"
 #include "daemon/broker/scan_queue.h"
 #include "daemon/observe/status.h"
 #include "daemon/stream/conductor.h"
@@ -32,10 +35,13 @@ class Session {
     struct Context {
         Conductor& conductor;
         ScanQueue& scans;
+        const Rights& rights;
+        Packet& packet;                                    // the server's: one for all, since each is handled at once
         std::function<std::string(const Viewer&)> status;  // the daemon's, as JSON
+        std::function<std::size_t()> streams;              // of this user, those being opened included
     };
 
-    Session(Context context, std::uint64_t id, UniqueFd socket, UniqueFd pidfd, pid_t pid, uid_t uid);
+    Session(Context context, std::uint64_t id, UniqueFd socket, UniqueFd pidfd, Peer peer);
     ~Session();
     Session(const Session&) = delete;
     Session& operator=(const Session&) = delete;
@@ -48,19 +54,27 @@ class Session {
 
     [[nodiscard]] int socket() const { return socket_.get(); }
     [[nodiscard]] int pidfd() const { return pidfd_.get(); }
-    [[nodiscard]] bool greeted() const { return greeted_; }
+    // Whether it has said what it is; a guest worker has when it has named its crew.
+    [[nodiscard]] bool greeted() const { return greeted_ && !is_guest_; }
+    [[nodiscard]] std::chrono::steady_clock::time_point since() const { return since_; }
+    [[nodiscard]] uid_t uid() const { return peer_.user.uid; }
+    // Those that are being opened included.
+    [[nodiscard]] std::size_t streams() const { return streams_.size() + opening_; }
     [[nodiscard]] SessionStatus status() const;
-    [[nodiscard]] Viewer viewer() const { return Viewer::of(uid_); }
+    [[nodiscard]] Viewer viewer() const { return Viewer::of(uid()); }
 
   private:
     bool handle(Packet& packet);
+    bool detach(const Packet& packet, const Error& why);
     bool on_hello(const Packet& packet);
     bool on_guest(const Packet& packet);
     bool on_items(Packet& packet);
     bool on_open(const Packet& packet);
     bool open_items(std::uint32_t request, const Stream::Wish& wish, const Spec& spec,
                     Result<std::shared_ptr<const ItemOrder>> order);
-    [[nodiscard]] std::optional<std::string> absolute_path(const std::string& path) const;
+    [[nodiscard]] Result<std::string> absolute_path(const std::string& path) const;
+    Result<ScanQueue::Reaches> reaches_of(Spec& spec) const;
+    [[nodiscard]] std::optional<Error> too_many_streams() const;
     bool on_close(const Packet& packet);
     bool on_report(const Packet& packet);
     bool start_stream(std::uint32_t request, const Stream::Wish& wish, ScanQueue::Found found);
@@ -76,8 +90,8 @@ class Session {
     std::uint64_t id_;
     UniqueFd socket_;
     UniqueFd pidfd_;
-    pid_t pid_;
-    uid_t uid_;
+    Peer peer_;
+    std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
     std::string program_;
     bool greeted_ = false;
     bool is_guest_ = false;  // by its HELLO
@@ -86,7 +100,6 @@ class Session {
     // An ITEMS message's, for the OPEN that must follow.
     std::optional<Result<std::shared_ptr<const ItemOrder>>> order_;
     std::size_t opening_ = 0;  // scans that were asked for and have not answered
-    std::unique_ptr<Packet> packet_;
     // Answers that come later hold a weak pointer to it: it ends with the session.
     std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
 };

@@ -1,5 +1,7 @@
 // How a session opens a stream: what the client asks for, the scan or the order that comes first, and the
 // segments it is sent. Thread safety and failures as in session.h.
+#include <poll.h>
+
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -17,12 +19,49 @@ constexpr std::size_t kMaxStreams = 64;
 }  // namespace
 
 // A relative path is meant from where the client stands, not from where the daemon was started.
-std::optional<std::string> Session::absolute_path(const std::string& path) const {
-    if (path.starts_with('/')) return std::nullopt;
+// Another user's process may not show it to the daemon.
+Result<std::string> Session::absolute_path(const std::string& path) const {
+    if (path.starts_with('/')) return path;
     std::error_code error;
-    auto folder = std::filesystem::read_symlink("/proc/" + std::to_string(pid_) + "/cwd", error);
-    if (error) return std::nullopt;
+    auto folder = std::filesystem::read_symlink("/proc/" + std::to_string(peer_.pid) + "/cwd", error);
+    pollfd ended{pidfd_.get(), POLLIN, 0};
+    // A process that has ended may have left its number to another one.
+    if (error || !folder.is_absolute() || ::poll(&ended, 1, 0) != 0) {
+        return fail(Status::kDenied,
+                    "the path \"" + path +
+                        "\" is relative, and the daemon cannot see the folder that process " +
+                        std::to_string(peer_.pid) + " of user " + std::to_string(uid()) +
+                        " stands in: give an absolute path");
+    }
     return (folder / path).lexically_normal().string();
+}
+
+// Makes the spec's paths absolute. What a mix's folder meets with says which part that is.
+Result<ScanQueue::Reaches> Session::reaches_of(Spec& spec) const {
+    ScanQueue::Reaches reaches;
+    for (FolderSpec& part : spec.parts) {
+        auto absolute = absolute_path(part.path);
+        auto reach = absolute ? context_.rights.reach(peer_.user, *absolute)
+                              : Result<std::shared_ptr<const Reach>>(std::unexpected(absolute.error()));
+        if (!reach) {
+            if (spec.kind != DatasetKind::kMix) return std::unexpected(std::move(reach).error());
+            return std::unexpected(
+                std::move(reach).error().because("dataset.parts[" + std::to_string(reaches.size()) + "]"));
+        }
+        part.path = *absolute;
+        reaches.push_back(std::move(*reach));
+    }
+    return reaches;
+}
+
+std::optional<Error> Session::too_many_streams() const {
+    if (streams() >= kMaxStreams) {
+        return Error{Status::kBudget, "a client may have at most " + std::to_string(kMaxStreams) + " streams",
+                     0};
+    }
+    const std::uint64_t most = context_.rights.limits(uid()).streams;
+    if (most != 0 && context_.streams() >= most) return beyond_limit(uid(), most, "streams");
+    return std::nullopt;
 }
 
 // Not answered: what is wrong with it is told to who opens a stream with it.
@@ -45,11 +84,7 @@ bool Session::on_open(const Packet& packet) {
         std::uint64_t{open->spec_bytes} + open->state_bytes != packet.tail<sl_msg_open>().size()) {
         return reply_error(request, {Status::kProtocol, "OPEN has a wrong length", 0});
     }
-    if (streams_.size() + opening_ >= kMaxStreams) {
-        return reply_error(
-            request,
-            {Status::kBudget, "a client may have at most " + std::to_string(kMaxStreams) + " streams", 0});
-    }
+    if (const auto error = too_many_streams()) return reply_error(request, *error);
     const auto* text = reinterpret_cast<const char*>(packet.tail<sl_msg_open>().data());
     auto spec = parse_spec({text, open->spec_bytes});
     if (!spec) return reply_error(request, spec.error());
@@ -73,13 +108,12 @@ bool Session::on_open(const Packet& packet) {
                             0});
     }
     if (order) return open_items(request, wish, *spec, std::move(*order));
-    for (FolderSpec& part : spec->parts) {
-        if (auto absolute = absolute_path(part.path)) part.path = *absolute;
-    }
+    auto reaches = reaches_of(*spec);
+    if (!reaches) return reply_error(request, reaches.error());
     SL_FAULT(daemon_open_heard);
     // A scan may take long: the reply comes when it is done, if the session is still there.
     ++opening_;
-    context_.scans.scan(*spec, uid_, alive_, [this, request, wish](ScanQueue::Found found) {
+    context_.scans.scan(*spec, uid(), std::move(*reaches), alive_, [this, request, wish](ScanQueue::Found found) {
         --opening_;
         SL_FAULT(daemon_scan_ended);
         if (!start_stream(request, wish, std::move(found))) hang_up();
@@ -102,7 +136,8 @@ bool Session::open_items(std::uint32_t request, const Stream::Wish& wish, const 
 
 bool Session::start_stream(std::uint32_t request, const Stream::Wish& wish, ScanQueue::Found found) {
     if (!found) return reply_error(request, found.error());
-    auto stream = context_.conductor.open(found->spec, std::move(found->dataset), wish, {id_, uid_});
+    const Owner owner{id_, uid(), context_.rights.limits(uid()).bytes.value_or(0)};
+    auto stream = context_.conductor.open(found->spec, std::move(found->dataset), wish, owner);
     if (!stream) return reply_error(request, stream.error());
     SL_FAULT(daemon_stream_made);
     if (auto attached = send_segments(request, **stream); !attached) {

@@ -117,6 +117,7 @@ Result<Stream*> Conductor::open(const Spec& spec, std::shared_ptr<const Dataset>
     auto costs = costs_of(spec, *dataset, **crew);
     Stream::Wish whole = wish;
     whole.workers = (*crew)->workers();
+    whole.account = {owner.uid, owner.most_bytes};
     auto created = Stream::create(spec, dataset, identity, whole, costs, budget_);
     if (!created && created.error().status == Status::kBudget && crews_.end_resting(*crew))
         created = Stream::create(spec, std::move(dataset), identity, whole, costs, budget_);

@@ -32,6 +32,7 @@ namespace sl {
 struct Owner {
     std::uint64_t session = 0;
     uid_t uid = 0;
+    std::uint64_t most_bytes = 0;  // that the user may have reserved; 0: no limit
 };
 
 struct CrewKey {

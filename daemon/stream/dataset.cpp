@@ -74,8 +74,13 @@ Result<std::shared_ptr<const Dataset>> Dataset::scan(const std::string& path, co
     if (!folder) return std::unexpected(std::move(folder).error());
     const std::uint64_t size = folder->size();
     std::shared_ptr<Dataset> made(new Dataset);
-    made->parts_.push_back(
-        {std::move(*folder), mount_of(path), std::make_shared<const Selection>(size), 0, size, {}});
+    made->parts_.push_back({std::move(*folder),
+                            mount_of(path, options.reach.get()),
+                            options.reach,
+                            std::make_shared<const Selection>(size),
+                            0,
+                            size,
+                            {}});
     made->name_classes();
     return made;
 }

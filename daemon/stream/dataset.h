@@ -24,7 +24,8 @@ class Dataset {
   public:
     struct Part {
         FolderSource folder;
-        Mount mount;  // of its root
+        Mount mount;                         // of its root
+        std::shared_ptr<const Reach> reach;  // whose scan it is; none: the daemon's own
         std::shared_ptr<const Selection> selection;
         std::uint64_t first_id = 0;        // of the whole folder's ids in the dataset
         std::uint64_t samples = 0;         // in an epoch
@@ -60,6 +61,10 @@ class Dataset {
     // Of an item "NAME[its index]".
     void path(std::uint64_t id, std::string& out) const;
     [[nodiscard]] const Mount& mount(std::uint64_t id) const { return part_of(id).mount; }
+    // Through which a sample's file must be opened; none: as the daemon opens its own.
+    [[nodiscard]] const std::shared_ptr<const Reach>& reach(std::uint64_t id) const {
+        return part_of(id).reach;
+    }
 
     [[nodiscard]] const std::vector<std::string>& classes() const { return classes_; }  // by label
     // Of a mix; else the folder; of items none.

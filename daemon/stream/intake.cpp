@@ -22,6 +22,7 @@ SampleErrorKind kind_of_errno(int error) {
             return SampleErrorKind::kNotFound;
         case EACCES:
         case EPERM:
+        case EXDEV:  // out of the root, for a user that may read beneath it only
             return SampleErrorKind::kDenied;
         case ESTALE:
             return SampleErrorKind::kChanged;
@@ -38,6 +39,16 @@ constexpr std::uint32_t kMostReopened = 3;
 SampleError errno_error(const char* what, int error) {
     Error described = os_error(Status::kIo, what, error);
     return {kind_of_errno(error), std::move(described.message), kNoOffset, error};
+}
+
+SampleError open_error(const Task& task, int error) {
+    SampleError made = errno_error("cannot open the file", error);
+    const auto& reach = task.stream->dataset().reach(task.sample_id);
+    if (reach && made.kind == SampleErrorKind::kDenied) {
+        made.message = reach->explain(task.path, error);
+        if (error == EPERM) made.os_errno = EACCES;  // what the user would get itself
+    }
+    return made;
 }
 
 }  // namespace
@@ -80,7 +91,9 @@ void Conductor::start(Task& task) {
 void Conductor::open_file(Task& task) {
     ++opens_;
     task.asked_ns = Trace::now();
-    reader_->open({TaskTable::tag(task), task.path.c_str(), task.stream->dataset().mount(task.sample_id)});
+    const Dataset& dataset = task.stream->dataset();
+    reader_->open({TaskTable::tag(task), task.path.c_str(), dataset.mount(task.sample_id),
+                   dataset.reach(task.sample_id)});
     watch_reads();
 }
 
@@ -117,7 +130,7 @@ void Conductor::on_open(Task& task, const ReadCompletion& completion) {
         return;
     }
     if (completion.error == ESTALE && task.reopened++ < kMostReopened) return open_file(task);
-    if (completion.error != 0) return give_up(errno_error("cannot open the file", completion.error));
+    if (completion.error != 0) return give_up(open_error(task, completion.error));
     task.mtime_ns = completion.mtime_ns;
     SL_FAULT(daemon_file_opened);
     if (auto known = quarantine_of(task).find(task.path, attempt_of(task, completion.size))) {

@@ -26,7 +26,27 @@ std::string describe_bytes(std::uint64_t bytes) {
     return text;
 }
 
-Result<MemoryBudget::Share> MemoryBudget::reserve(std::uint64_t bytes, std::string_view what) {
+std::uint64_t MemoryBudget::reserved_by(uid_t uid) const {
+    auto found = by_user_.find(uid);
+    return found == by_user_.end() ? 0 : found->second;
+}
+
+void MemoryBudget::give_back(std::uint64_t bytes, std::optional<uid_t> uid) {
+    reserved_ -= bytes;
+    if (!uid) return;
+    auto found = by_user_.find(*uid);
+    if ((found->second -= bytes) == 0) by_user_.erase(found);
+}
+
+Result<MemoryBudget::Share> MemoryBudget::reserve(std::uint64_t bytes, std::string_view what,
+                                                  std::optional<Account> account) {
+    const std::uint64_t has = account ? reserved_by(account->uid) : 0;
+    if (account && account->most != 0 && (has > account->most || bytes > account->most - has)) {
+        return fail(Status::kBudget,
+                    std::string(what) + " needs " + describe_bytes(bytes) + " of shared memory, but user " +
+                        std::to_string(account->uid) + " has " + describe_bytes(has) + " and may have " +
+                        describe_bytes(account->most) + " ([limits] bytes in the daemon's configuration)");
+    }
     std::uint64_t left = total_ - reserved_;
     if (bytes > left) {
         return fail(Status::kBudget,
@@ -42,7 +62,9 @@ Result<MemoryBudget::Share> MemoryBudget::reserve(std::uint64_t bytes, std::stri
                                          describe_bytes(machine) + " available");
     }
     reserved_ += bytes;
-    return Share(this, bytes);
+    if (!account || bytes == 0) return Share(this, bytes, {});
+    by_user_[account->uid] += bytes;
+    return Share(this, bytes, account->uid);
 }
 
 }  // namespace sl

@@ -5,7 +5,11 @@
 // met by the kernel's memory killer instead of an error).
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -17,38 +21,53 @@ class MemoryBudget {
   public:
     explicit MemoryBudget(std::uint64_t total) : total_(total) {}
 
+    // For whom bytes are reserved, and how many that user may have altogether; 0: no limit.
+    struct Account {
+        uid_t uid = 0;
+        std::uint64_t most = 0;
+    };
+
     // A reservation; gives its bytes back when it dies.
     class Share {
       public:
         Share() = default;
         Share(Share&& other) noexcept
-            : budget_(std::exchange(other.budget_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+            : budget_(std::exchange(other.budget_, nullptr)),
+              bytes_(std::exchange(other.bytes_, 0)),
+              uid_(other.uid_) {}
         Share& operator=(Share&& other) noexcept {
             std::swap(budget_, other.budget_);
             std::swap(bytes_, other.bytes_);
+            std::swap(uid_, other.uid_);
             return *this;
         }
         ~Share() {
-            if (budget_ != nullptr) budget_->reserved_ -= bytes_;
+            if (budget_ != nullptr) budget_->give_back(bytes_, uid_);
         }
         [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
       private:
         friend class MemoryBudget;
-        Share(MemoryBudget* budget, std::uint64_t bytes) : budget_(budget), bytes_(bytes) {}
+        Share(MemoryBudget* budget, std::uint64_t bytes, std::optional<uid_t> uid)
+            : budget_(budget), bytes_(bytes), uid_(uid) {}
         MemoryBudget* budget_ = nullptr;
         std::uint64_t bytes_ = 0;
+        std::optional<uid_t> uid_;
     };
 
     // kBudget: "<what> needs N bytes; M of a budget of T are available ...".
-    Result<Share> reserve(std::uint64_t bytes, std::string_view what);
+    Result<Share> reserve(std::uint64_t bytes, std::string_view what, std::optional<Account> account = {});
 
     [[nodiscard]] std::uint64_t total() const { return total_; }
     [[nodiscard]] std::uint64_t reserved() const { return reserved_; }
+    [[nodiscard]] std::uint64_t reserved_by(uid_t uid) const;
 
   private:
+    void give_back(std::uint64_t bytes, std::optional<uid_t> uid);
+
     std::uint64_t total_;
     std::uint64_t reserved_ = 0;
+    std::map<uid_t, std::uint64_t> by_user_;  // of it, on accounts
 };
 
 // "1.5 GiB (1610612736 bytes)".

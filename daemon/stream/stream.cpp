@@ -53,7 +53,8 @@ Result<std::unique_ptr<Stream>> Stream::create(const Spec& spec, std::shared_ptr
 
     auto layout = plan_layout(spec, wish.slots, wish.workers);
     if (!layout) return std::unexpected(layout.error());
-    auto memory = budget.reserve(layout->segment_bytes + layout->sample_segment_bytes(), "this stream");
+    auto memory =
+        budget.reserve(layout->segment_bytes + layout->sample_segment_bytes(), "this stream", wish.account);
     if (!memory) return std::unexpected(std::move(memory).error());
     auto ring = BatchRing::create(*layout, identity);
     if (!ring) return std::unexpected(std::move(ring).error());

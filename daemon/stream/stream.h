@@ -43,7 +43,8 @@ class Stream {
         std::uint32_t slots = 0;              // of the batch ring; 0: chosen
         std::optional<SavedPosition> resume;  // begin there
         OnChange on_change = OnChange::kRefuse;
-        std::uint32_t workers = 1;  // of the daemon
+        std::uint32_t workers = 1;                          // of the daemon
+        std::optional<MemoryBudget::Account> account = {};  // whose its memory is
     };
     // Reserves and seals the stream's memory. Errors: kSpec (no batch, no fixed size, another stream's
     // position), kUnsupported, kBudget, kNoMemory.

@@ -117,11 +117,11 @@ def test_LDR_12_files_cut_and_rewritten_all_the_time_kill_nobody_and_never_pass_
     assert daemon.status()["worker_deaths"] == 0
 
 
-def test_LDR_15_a_file_that_its_user_may_not_read_is_denied(daemons, as_nobody, open_folder):
+def test_LDR_15_a_file_that_its_user_may_not_read_is_denied(start_as_nobody, open_folder):
     test_card.id_pictures(open_folder, 20)
     paths = sorted(open_folder.glob("*/*.png"))
     paths[7].chmod(0)
-    daemon = daemons.start(wrap=as_nobody)
+    daemon = start_as_nobody()
     with Client(daemon.socket) as client:
         stream = client.open(id_spec(open_folder, batch=4, errors={"policy": "placeholder"}))
         failures = failures_of(stream)

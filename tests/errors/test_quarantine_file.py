@@ -185,12 +185,13 @@ def test_what_stands_in_its_way_costs_the_memory_and_one_line(daemons, pictures,
         assert refused.returncode == 1 and refused.stderr.count("\n") == 1
 
 
-def test_a_folder_that_may_not_be_written_costs_the_memory_and_one_line(daemons, pictures, open_folder, as_nobody):
+def test_a_folder_that_may_not_be_written_costs_the_memory_and_one_line(daemons, pictures, open_folder,
+                                                                         start_as_nobody):
     file_of(daemons).parent.mkdir(parents=True)  # root's, so not nobody's
     (daemons.folder / "cache").chmod(0o755)
     for picture in pictures[3:9]:
         picture.write_bytes(b"no picture")
-    daemon = daemons.start(wrap=as_nobody)
+    daemon = start_as_nobody()
     first = outcome(daemon, id_job(open_folder, epochs=3))
     assert outcome(daemon, id_job(open_folder, epochs=3)) == first
     wait_for(lambda: warnings(daemon), 10, daemon.log)

@@ -34,11 +34,11 @@ def test_a_file_in_place_of_a_folder_is_an_Error_with_its_name(shared_daemon, tm
         open_in_order(shared_daemon, file)
 
 
-def test_a_folder_that_the_daemon_may_not_read_is_a_DeniedError_with_its_name(daemons, as_nobody, tmp_path,
+def test_a_folder_that_the_daemon_may_not_read_is_a_DeniedError_with_its_name(start_as_nobody, tmp_path,
                                                                               id_set):
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
-    daemon = daemons.start(wrap=as_nobody)
+    daemon = start_as_nobody()
     with pytest.raises(sl.DeniedError, match=re.escape(str(closed))) as denied:
         open_in_order(daemon, closed)
     assert denied.value.code == "SL_E_DENIED" and denied.value.errno == 13
@@ -118,11 +118,10 @@ def test_the_kind_of_a_SampleError_says_what_is_wrong_with_the_file(shared_daemo
     assert (error.path, error.kind, error.errno) == (str(path), kind, None)
 
 
-def test_a_file_that_the_daemon_may_not_read_is_a_SampleError_with_the_systems_number(daemons, as_nobody,
-                                                                                      broken):
+def test_a_file_that_the_daemon_may_not_read_is_a_SampleError_with_the_systems_number(start_as_nobody, broken):
     folder, path = broken
     path.chmod(0)
-    job = open_in_order(daemons.start(wrap=as_nobody), folder, errors="fail")
+    job = open_in_order(start_as_nobody(), folder, errors="fail")
     _, error = run_to_the_error(job, sl.SampleError)
     assert (error.sample_id, error.path, error.kind, error.errno) == (9, str(path), "denied", 13)
     assert error.offset is None

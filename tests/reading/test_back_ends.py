@@ -88,8 +88,8 @@ def test_URG_01_asking_for_io_uring_where_it_is_forbidden_fails_clearly(daemons)
 
 
 def test_URG_02_an_ordinary_user_with_64_KB_of_lockable_memory_gets_the_right_epoch(
-        daemons, as_nobody, job, expected):
-    daemon = daemons.start(wrap=[*as_nobody, "sh", "-c", 'ulimit -l 64 && exec "$@"', "sh"])
+        daemons, start_as_nobody, job, expected):
+    daemon = start_as_nobody(wrap=["sh", "-c", 'ulimit -l 64 && exec "$@"', "sh"])
     assert pathlib.Path(f"/proc/{daemon.pid}").stat().st_uid == 65534
     assert daemons.run(job, daemon)["hash"] == expected
     said = daemon.status()["reader"]

@@ -57,6 +57,27 @@ void a_share_gives_its_bytes_back_when_it_dies(void**) {
     assert_true(budget.reserve(kMiB, "x").has_value());
 }
 
+void a_user_may_have_so_much_and_others_have_theirs(void**) {
+    MemoryBudget budget(10 * kMiB);
+    auto held = budget.reserve(3 * kMiB, "stream 1", MemoryBudget::Account{7, 4 * kMiB});
+    assert_true(held.has_value());
+    auto more = budget.reserve(2 * kMiB, "stream 2", MemoryBudget::Account{7, 4 * kMiB});
+    assert_false(more.has_value());
+    assert_true(more.error().status == Status::kBudget);
+    expect_in(more.error().message, "user 7");
+    expect_in(more.error().message, "[limits] bytes");
+    expect_in(more.error().message, std::to_string(3 * kMiB));
+    expect_in(more.error().message, std::to_string(4 * kMiB));
+    assert_true(budget.reserve(2 * kMiB, "stream 3", MemoryBudget::Account{8, 4 * kMiB}).has_value());
+    // A limit that was made smaller since, or lifted.
+    assert_false(budget.reserve(1, "stream 4", MemoryBudget::Account{7, 2 * kMiB}).has_value());
+    assert_true(budget.reserve(2 * kMiB, "stream 5", MemoryBudget::Account{7, 0}).has_value());
+    MemoryBudget::Share moved = std::move(*held);
+    assert_true(budget.reserved_by(7) == 3 * kMiB);
+    moved = MemoryBudget::Share();
+    assert_true(budget.reserved_by(7) == 0 && budget.reserved() == 0);
+}
+
 void moving_a_share_neither_loses_nor_doubles_its_bytes(void**) {
     MemoryBudget budget(kMiB);
     auto share = take(budget, 1000);
@@ -105,6 +126,7 @@ int main() {
         cmocka_unit_test(too_much_is_an_error_that_names_who_needed_what_and_what_was_left),
         cmocka_unit_test(the_last_byte_can_be_reserved_and_not_one_more),
         cmocka_unit_test(a_share_gives_its_bytes_back_when_it_dies),
+        cmocka_unit_test(a_user_may_have_so_much_and_others_have_theirs),
         cmocka_unit_test(moving_a_share_neither_loses_nor_doubles_its_bytes),
         cmocka_unit_test(more_than_the_machine_has_is_refused_whatever_the_budget_says),
         cmocka_unit_test(the_machine_has_some_memory_but_not_a_million_terabytes),

@@ -156,9 +156,9 @@ class Daemons:
         file.write_text(json.dumps(spec))
         return file
 
-    def begin(self, spec, daemon, *flags):
-        """speedyctl run, started and not waited for."""
-        command = [PROGRAMS / "speedyctl", "run", self.spec_file(spec), "--json", *flags]
+    def begin(self, spec, daemon, *flags, wrap=()):
+        """speedyctl run, started and not waited for. `wrap` is a command that starts it."""
+        command = [*wrap, PROGRAMS / "speedyctl", "run", self.spec_file(spec), "--json", *flags]
         if daemon is not None:
             command += ["--socket", daemon.socket]
         client = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, text=True,
@@ -183,15 +183,15 @@ class Daemons:
         self._clients.append(client)
         return client
 
-    def try_run(self, spec, daemon, *flags, timeout=120):
+    def try_run(self, spec, daemon, *flags, timeout=120, wrap=()):
         """speedyctl run to its end: (exit status, the JSON object or None, stderr)."""
-        client = self.begin(spec, daemon, *flags)
+        client = self.begin(spec, daemon, *flags, wrap=wrap)
         out, err = client.communicate(timeout=timeout)
         return client.returncode, json.loads(out) if out else None, err
 
-    def run(self, spec, daemon, *flags, timeout=120):
+    def run(self, spec, daemon, *flags, timeout=120, wrap=()):
         """speedyctl run with hashes and ids; it must account for every sample."""
-        status, result, err = self.try_run(spec, daemon, "--hash", "--ids", *flags, timeout=timeout)
+        status, result, err = self.try_run(spec, daemon, "--hash", "--ids", *flags, timeout=timeout, wrap=wrap)
         assert status == 0, f"{err}\n{daemon.log() if daemon else ''}"
         assert result["accounted"] is True
         return result

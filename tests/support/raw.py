@@ -13,23 +13,27 @@ HEAD = struct.Struct("<IHHII")
 
 
 class RawClient:
-    """A connection that has said HELLO and then sends what it likes."""
+    """A connection that has said HELLO, if it has a role, and then sends what it likes."""
 
-    def __init__(self, path):
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._socket.settimeout(30)
-        self._socket.connect(str(path))
-        self.send(HELLO, 0, struct.pack("<II64s", 1, 0, b"hostile"))
-        assert self.receive()[0] == HELLO_REPLY
+    def __init__(self, path, role=1):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.settimeout(30)
+        self.socket.connect(str(path))
+        if role is not None:
+            self.hello(role)
+            assert self.receive()[0] == HELLO_REPLY
 
-    def send(self, kind, request, body=b"", fd=None):
+    def hello(self, role=1, **head):
+        self.send(HELLO, 0, struct.pack("<II64s", role, 0, b"hostile"), **head)
+
+    def send(self, kind, request, body=b"", fd=None, major=1, minor=0):
         """The message, with a descriptor if one is given."""
         rights = [] if fd is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))]
-        self._socket.sendmsg([HEAD.pack(HEAD.size + len(body), 1, 0, kind, request) + body], rights)
+        self.socket.sendmsg([HEAD.pack(HEAD.size + len(body), major, minor, kind, request) + body], rights)
 
     def receive(self):
         """(type, request, body, descriptor or None) of the next message."""
-        data, parts, _, _ = self._socket.recvmsg(65536, socket.CMSG_SPACE(4))
+        data, parts, _, _ = self.socket.recvmsg(65536, socket.CMSG_SPACE(4))
         if not data:
             raise ConnectionError("the daemon has hung up")
         fds = array.array("i")
@@ -45,5 +49,5 @@ class RawClient:
     def close(self):
         # Not close alone: another thread may be waiting for the socket.
         with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
+            self.socket.shutdown(socket.SHUT_RDWR)
+        self.socket.close()
