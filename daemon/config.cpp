@@ -108,12 +108,8 @@ std::map<std::string, ConfigSetter> daemon_keys(Config& config) {
              }},
             {"io_entries", whole_number(config.io_entries, 2)},
             {"io_threads", whole_number(config.io_threads, 1)},
-            {"predict",
-             [&](const toml::node& node) -> Result<void> {
-                 if (!node.is_boolean()) return fail(Status::kInvalidArgument, "must be true or false");
-                 config.predict = node.value_or(true);
-                 return {};
-             }},
+            {"predict", truth(config.predict)},
+            {"sandbox", truth(config.sandbox)},
             {"read_timeout", [&](const toml::node& node) -> Result<void> {
                  auto seconds = node.value<double>();
                  auto time = parse_time(seconds ? std::to_string(*seconds) : node.value_or<std::string>(""));

@@ -1,8 +1,14 @@
 #include "daemon/broker/peer.h"
 
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cerrno>
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77  // Linux 6.5; older headers lack the name
+#endif
 
 namespace sl {
 
@@ -24,6 +30,13 @@ Result<Peer> peer_of(int socket) {
     groups.resize(length / sizeof(gid_t));
     groups.push_back(credentials.gid);
     return peer;
+}
+
+UniqueFd process_of(int socket, const Peer& peer) {
+    int pidfd = -1;
+    socklen_t length = sizeof pidfd;
+    if (::getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &length) == 0) return UniqueFd(pidfd);
+    return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
 }
 
 }  // namespace sl

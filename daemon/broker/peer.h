@@ -8,6 +8,7 @@
 
 #include "io/reach.h"
 #include "shm/error.h"
+#include "shm/fd.h"
 
 namespace sl {
 
@@ -17,5 +18,10 @@ struct Peer {
 };
 
 Result<Peer> peer_of(int socket);
+
+// The client's process. By the socket itself where the kernel can (Linux 6.5): a number may have passed to
+// another process meanwhile, and there is none for a client in a name space that this daemon's does not
+// contain. Empty: it is gone.
+UniqueFd process_of(int socket, const Peer& peer);
 
 }  // namespace sl

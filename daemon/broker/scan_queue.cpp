@@ -77,8 +77,8 @@ Result<ScanQueue::Made> ScanQueue::guarded(Job& job) const {
     }
 }
 
-void ScanQueue::scan(const Spec& spec, uid_t uid, Reaches reaches,
-                     std::weak_ptr<const void> asker, Done done) {
+void ScanQueue::scan(const Spec& spec, uid_t uid, Reaches reaches, std::weak_ptr<const void> asker,
+                     Done done) {
     drop_unwanted();
     auto request = std::make_shared<Request>();
     request->spec = spec;

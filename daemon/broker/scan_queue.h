@@ -36,8 +36,8 @@ class ScanQueue {
   public:
     struct Options {
         WorkerProgram worker_program;  // for pipelines whose size is the first picture's
-        std::string manifest_folder;  // where scans are kept; empty: nowhere
-        Quarantine* quarantine;       // lives longer; each scan has it look at its file, as scans may block
+        std::string manifest_folder;   // where scans are kept; empty: nowhere
+        Quarantine* quarantine;        // lives longer; each scan has it look at its file, as scans may block
     };
     struct Scanned {
         std::shared_ptr<const Dataset> dataset;

@@ -3,7 +3,6 @@
 #include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -89,7 +88,7 @@ void Server::accept_one(UniqueFd socket) {
     auto peer = peer_of(socket.get());
     if (!peer) return;
     if (auto why = refusal(*peer)) return refuse(std::move(socket), *peer, std::move(*why));
-    UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, peer->pid, 0)));
+    UniqueFd pidfd = process_of(socket.get(), *peer);
     if (!pidfd) return;  // gone already
     SL_FAULT(daemon_accepted);
     std::uint64_t id = next_id_++;

@@ -18,9 +18,9 @@
 namespace sl {
 
 struct ServerOptions {
-    std::string socket_name;      // for the status
+    std::string socket_name;       // for the status
     WorkerProgram worker_program;  // for scans that must look at a picture
-    std::string manifest_folder;  // where scans are kept; empty: nowhere
+    std::string manifest_folder;   // where scans are kept; empty: nowhere
     bool is_private = false;
     std::vector<RootSetting> roots;
     Limits limits;

@@ -36,7 +36,7 @@ class Session {
         Conductor& conductor;
         ScanQueue& scans;
         const Rights& rights;
-        Packet& packet;                                    // the server's: one for all, since each is handled at once
+        Packet& packet;  // the server's: one for all, since each is handled at once
         std::function<std::string(const Viewer&)> status;  // the daemon's, as JSON
         std::function<std::size_t()> streams;              // of this user, those being opened included
     };

@@ -113,11 +113,12 @@ bool Session::on_open(const Packet& packet) {
     SL_FAULT(daemon_open_heard);
     // A scan may take long: the reply comes when it is done, if the session is still there.
     ++opening_;
-    context_.scans.scan(*spec, uid(), std::move(*reaches), alive_, [this, request, wish](ScanQueue::Found found) {
-        --opening_;
-        SL_FAULT(daemon_scan_ended);
-        if (!start_stream(request, wish, std::move(found))) hang_up();
-    });
+    context_.scans.scan(*spec, uid(), std::move(*reaches), alive_,
+                        [this, request, wish](ScanQueue::Found found) {
+                            --opening_;
+                            SL_FAULT(daemon_scan_ended);
+                            if (!start_stream(request, wish, std::move(found))) hang_up();
+                        });
     return true;
 }
 

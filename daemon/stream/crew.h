@@ -65,7 +65,7 @@ struct Crew {
 };
 
 struct CrewOptions {
-    std::string worker_program;
+    WorkerProgram worker_program;
     std::uint32_t workers = 1;      // of each native crew
     std::uint32_t cores = 1;        // that they share
     std::uint64_t input_bytes = 0;  // of each domain
