@@ -89,10 +89,10 @@ def test_a_trace_tells_a_foreign_user_of_its_own_streams_only(serve, tree):
 
 def test_what_one_user_scanned_serves_no_other(served, tree):
     folder = tree / "root" / "train"
+    closed = folder / "class_001"
+    closed.chmod(0o700)
     with Client(served.socket) as own:
         kept = own.open(id_spec(folder))
-        closed = folder / "class_001"
-        closed.chmod(0o700)
         got, report = read_all(served, MEMBER, folder)
         assert len(got) == 8 and left_out(report, "denied") == 1
         assert read_all(served, User(0, 0), folder)[0] == list(range(SAMPLES))
