@@ -69,7 +69,7 @@ def start_as_nobody(daemons, as_nobody):
     """Starts daemons that run as a user without rights. This process is a foreign user to them: they serve it all that
     both may read."""
     file = daemons.folder / "everything.toml"
-    file.write_text('[[root]]\npath = "/"\ngroup = 0\n')
+    file.write_text('[[root]]\npath = "/"\ngroup = 0\n[limits]\nconnects = 0\n')
 
     def start(*flags, wrap=()):
         return daemons.start("--config", file, *flags, wrap=[*as_nobody, *wrap])

@@ -31,6 +31,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::uint64_t kBatch = 5;  // the last batch is not full
 constexpr std::int64_t kPatienceMs = 20'000;
 constexpr int kLeavingMs = 5'000;
+constexpr std::chrono::seconds kWorkersTake{10};  // to load their codecs
 
 std::string milliseconds_since(Clock::time_point start) {
     const auto time = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
@@ -170,14 +171,24 @@ long status_number(long pid, const std::string& name) {
     return -1;
 }
 
+std::size_t confined_workers(const Json& workers) {
+    constexpr long kFilter = 2;  // Seccomp: of a process that has a filter
+    return static_cast<std::size_t>(std::ranges::count_if(workers, [](const Json& worker) {
+        const long pid = worker.value("pid", 0L);
+        return status_number(pid, "Seccomp") == kFilter && status_number(pid, "NoNewPrivs") == 1;
+    }));
+}
+
 Outcome<std::string> look_at_workers(const Json& status) {
     const Json workers = status.value("workers", Json::array());
     if (workers.empty()) return because("the daemon has none");
-    constexpr long kFilter = 2;  // Seccomp: of a process that has a filter
-    std::size_t confined = 0;
-    for (const Json& worker : workers) {
-        const long pid = worker.value("pid", 0L);
-        if (status_number(pid, "Seccomp") == kFilter && status_number(pid, "NoNewPrivs") == 1) ++confined;
+    // A worker loads its codecs first: so few pictures may all have been another one's.
+    const Clock::time_point start = Clock::now();
+    std::size_t confined = confined_workers(workers);
+    while (confined < workers.size() && status.value("sandbox", false) &&
+           Clock::now() - start < kWorkersTake) {
+        ::poll(nullptr, 0, 5);
+        confined = confined_workers(workers);
     }
     const std::string count = std::to_string(workers.size());
     if (confined == workers.size()) return count + ", each under its system call filter";

@@ -5,7 +5,8 @@ import subprocess
 
 import pytest
 from support.daemon import PROGRAMS
-from users import HERE, SERVICE, Peer, as_user
+from support.users import root
+from users import ALICE, BOB, HERE, SERVICE, Peer, as_user
 
 
 @pytest.fixture
@@ -17,8 +18,12 @@ def service(daemons):
         if subprocess.run([*as_user(SERVICE), "test", "-r", path]).returncode != 0:
             pytest.skip(f"{path} is closed to other users")
 
+    config = daemons.folder / "everything.toml"
+    # The tests ask for the status without a pause.
+    config.write_text(root("/", ALICE) + root("/", BOB) + root("/", 0) + "[limits]\nconnects = 0\n")
+
     def start(*flags, **options):
-        daemon = daemons.start(*flags, wrap=as_user(SERVICE), **options)
+        daemon = daemons.start("--config", config, *flags, wrap=as_user(SERVICE), **options)
         daemon.socket.chmod(0o666)
         return daemon
 

@@ -33,6 +33,7 @@ import test_card  # noqa: E402
 from support.capi import OK, Client, Error  # noqa: E402
 from support.daemon import clean_environment  # noqa: E402
 from support.specs import id_spec  # noqa: E402
+from support.users import root  # noqa: E402
 
 WINDOW = 3.0
 PICTURES = 96
@@ -46,11 +47,13 @@ def without_address_randomisation():
     return command if tried.returncode == 0 else []
 
 
-def start_daemon(build, folder):
+def start_daemon(build, folder, pictures):
     path = folder / "socket"
+    config = folder / "config"
+    config.write_text(root(pictures, STRANGER))
     log = open(folder / "log", "wb")
     command = [*without_address_randomisation(), build / "bin" / "speedyloaderd", "--socket", path, "--workers", "2",
-               "--memory", "2GiB"]
+               "--memory", "2GiB", "--config", config]
     daemon = subprocess.Popen([str(word) for word in command], stderr=log, stdout=log,
                               env=clean_environment(XDG_CACHE_HOME=folder / "cache", UBSAN_OPTIONS="print_stacktrace=1"))
     deadline = time.monotonic() + 60
@@ -113,7 +116,7 @@ def soak(build, seconds):
         folder.chmod(0o777)
         pictures = folder / "pictures"
         test_card.id_pictures(pictures, PICTURES, classes=3, size=(160, 160))
-        daemon, path = start_daemon(build, folder)
+        daemon, path = start_daemon(build, folder, pictures)
         hostile = None
         try:
             consumer = Consumer(path, pictures)

@@ -11,6 +11,7 @@ import pytest
 
 from support.daemon import clean_environment
 from support.specs import id_spec
+from support.users import root
 
 TESTS = pathlib.Path(__file__).parents[1]
 OWNER = 65534
@@ -34,24 +35,30 @@ def intrude(daemon, uid, job, processes=()):
 
 
 @pytest.fixture
-def shared(daemons, as_nobody):
-    """A daemon of one user that others may reach."""
+def shared(daemons, as_nobody, id_set):
+    """A daemon of one user that others may reach, and read a dataset through."""
     if subprocess.run([*as_user(STRANGER), "test", "-r", TESTS / "support" / "intruder.py"]).returncode != 0:
         pytest.skip("the tests' folder is closed to other users")
-    daemon = daemons.start(wrap=as_nobody)
+    config = daemons.folder / "shared.toml"
+    config.write_text(root(id_set(40), STRANGER) + "[limits]\nconnects = 0\n")
+    daemon = daemons.start("--config", config, wrap=as_nobody)
     os.chmod(daemon.socket, 0o666)
     return daemon
+
+
+def run(daemons, daemon, job):
+    return daemons.run(job, daemon, wrap=as_user(OWNER))["hash"]
 
 
 def goes_on(daemons, daemon, job, wanted):
     assert daemon.is_alive()
     assert daemon.status()["worker_deaths"] == 0
-    assert daemons.run(job, daemon)["hash"] == wanted
+    assert run(daemons, daemon, job) == wanted
 
 
 def test_LDR_18_a_foreign_user_may_map_and_neither_write_nor_reach_anything_else(daemons, shared, id_set):
     job = id_spec(id_set(40))
-    wanted = daemons.run(job, shared)["hash"]
+    wanted = run(daemons, shared, job)
     results = intrude(shared, STRANGER, job, [shared.pid, shared.worker_pids()[0]])
     assert len(results) > 50
     assert {name for name, what in results.items() if what == "ok"} == {"batches: map to read"} | OWN_PAGE
@@ -61,7 +68,7 @@ def test_LDR_18_a_foreign_user_may_map_and_neither_write_nor_reach_anything_else
 
 def test_a_process_of_the_daemons_user_cannot_change_batches_either(daemons, shared, id_set):
     job = id_spec(id_set(40))
-    wanted = daemons.run(job, shared)["hash"]
+    wanted = run(daemons, shared, job)
     results = intrude(shared, OWNER, job)
     # The owner of a file may change its mode and open it to write; the seals stand.
     assert results["owner's: write"] == results["owner's: map to write"] == "EPERM"

@@ -178,7 +178,7 @@ class Babbles(Attack):
         kind = self.random.randrange(0, 20)
         body = self.noise(2000)
         choice = self.random.randrange(5)
-        raw = self.client._socket
+        raw = self.client.socket
         if choice == 0:
             raw.send(body)
         elif choice == 1:
@@ -202,7 +202,7 @@ class Gives(Attack):
     def blow(self):
         fds = array.array("i", [self.pipe[self.random.randrange(2)]] * self.random.choice((1, 2, 5, 100, 250)))
         kind = self.random.choice((HELLO, STATUS, CLOSE, OPEN, ITEMS))
-        self.client._socket.sendmsg([HEAD.pack(HEAD.size, 1, 0, kind, 1)],
+        self.client.socket.sendmsg([HEAD.pack(HEAD.size, 1, 0, kind, 1)],
                                     [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
 
     def end(self):
