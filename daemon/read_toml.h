@@ -1,4 +1,4 @@
-// A configuration file's text, checked for the one thing that its parser does not survive.
+// A configuration file's text, checked for what its parser does not survive.
 //
 // Called by config.cpp at start and when the configuration is read again. kIo: it cannot be read;
 // kInvalidArgument with file and line.

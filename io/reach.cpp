@@ -17,7 +17,8 @@ namespace sl {
 
 namespace {
 
-constexpr int kMostLinks = 40;  // the kernel's own limit
+constexpr int kMostLinks = 40;         // the kernel's own limit
+constexpr std::size_t kDeepest = 256;  // folders below the root
 
 // One name in a folder. The kernel too is told to stay beneath it.
 int open_in(int folder, const char* name, int flags, std::uint64_t resolve) {
@@ -83,6 +84,7 @@ class Walk {
 };
 
 int Walk::go(std::string_view path) {
+    if (path.size() >= PATH_MAX) return ENAMETOOLONG;
     if (int error = look_here()) return error;
     ahead_ = names_of(path);
     while (!ahead_.empty()) {
@@ -109,6 +111,8 @@ int Walk::step(std::string name) {
     if (S_ISLNK(status.st_mode)) return follow(found.get());
     status_ = status;
     if (S_ISDIR(status.st_mode)) {
+        if (entered_.size() >= kDeepest)
+            return ELOOP;  // each is a descriptor; links may make a path longer than its text
         entered_.push_back(std::move(found));
     } else {
         file_ = std::move(name);

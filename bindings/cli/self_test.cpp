@@ -210,7 +210,7 @@ Outcome<std::string> end_daemon(long pid) {
 
 void talk(Findings& findings, const fs::path& folder, const std::vector<TestPicture>& pictures) {
     const Clock::time_point start = Clock::now();
-    Outcome<Client> client = connect("", SL_CONNECT_PRIVATE);
+    Outcome<Client> client = connect("", SL_CONNECT_PRIVATE, SL_NO_RECONNECT);
     if (!client) return findings.add("daemon", std::unexpected(client.error()));
     const Json status = Json::parse(status_text(client->get()), nullptr, false);
     if (!status.is_object()) return findings.add("daemon", because("it does not say how it is"));
@@ -225,6 +225,13 @@ void talk(Findings& findings, const fs::path& folder, const std::vector<TestPict
     findings.add("leaving", end_daemon(status.value("pid", 0L)));
 }
 
+// It goes with the folder, so what the daemon said is shown now.
+void show_log(const fs::path& folder) {
+    std::ifstream file(folder / "log");
+    for (std::string line; std::getline(file, line);)
+        std::fprintf(stderr, "      %s\n", line.c_str());
+}
+
 }  // namespace
 
 int self_test(const std::string& daemon) {
@@ -237,6 +244,7 @@ int self_test(const std::string& daemon) {
         prepare_environment(daemon, folder.path());
         talk(findings, folder.path(), pictures);
     }
+    if (!findings.good()) show_log(folder.path());
     return findings.good() ? kExitGood : kExitFailed;
 }
 

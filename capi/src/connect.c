@@ -72,11 +72,18 @@ static sl_status check_connect(const sl_connect_options* given, sl_connect_optio
     return SL_OK;
 }
 
-/* A path too long for a socket's is found out by sl_socket_connect. */
+/* A path too long for a socket's is found out by sl_socket_connect. One that is relative, and short enough,
+ * is made absolute: the next daemon is looked for at the same place wherever the program has gone meanwhile.
+ */
 static void path_place(sl_place* place, const char* path) {
+    char folder[sizeof place->name];
     memset(place, 0, sizeof *place);
     snprintf(place->name, sizeof place->name, "%s", path);
     place->bytes = strlen(path) + 1;
+    if (path[0] != '/' && getcwd(folder, sizeof folder) != NULL &&
+        strlen(folder) + 1 + place->bytes <= sizeof place->name) {
+        place->bytes = (size_t)snprintf(place->name, sizeof place->name, "%s/%s", folder, path) + 1;
+    }
     snprintf(place->where, sizeof place->where, "the daemon at %s", path);
 }
 

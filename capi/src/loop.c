@@ -27,10 +27,15 @@ static void shut(int* fd) {
     *fd = -1;
 }
 
-/* The connection's file lives on in the client: epoll would go on telling of it. */
+/* A file may live on, the connection's in the client and any of them in a forked child: epoll would go on
+ * telling of it. */
+static void unwatch(const sl_loop* loop, int* fd) {
+    if (*fd >= 0 && loop->fd >= 0) (void)epoll_ctl(loop->fd, EPOLL_CTL_DEL, *fd, NULL);
+    shut(fd);
+}
+
 static void watch_no_more(sl_loop* loop) {
-    if (loop->watch_fd >= 0) (void)epoll_ctl(loop->fd, EPOLL_CTL_DEL, loop->watch_fd, NULL);
-    shut(&loop->watch_fd);
+    unwatch(loop, &loop->watch_fd);
 }
 
 /* Bell and connection. Its hanging up is always reported. */
@@ -76,17 +81,17 @@ void sl_loop_lost(sl_stream* stream) {
     /* Without a timer the dead connection stays what is watched: the loop spins, and goes on all the same. */
     if (!start_timer(loop)) return;
     watch_no_more(loop);
-    shut(&loop->event_fd);
+    unwatch(loop, &loop->event_fd);
 }
 
 void sl_loop_found(sl_stream* stream, int event_fd) {
     sl_loop* loop = &stream->loop;
-    shut(&loop->event_fd);
+    unwatch(loop, &loop->event_fd);
     loop->event_fd = event_fd;
     if (loop->fd < 0) return;
     watch_no_more(loop);
     /* If it cannot be watched the timer stays, and batches are looked for at its ticks. */
-    if (watch_daemon(stream)) shut(&loop->timer_fd);
+    if (watch_daemon(stream)) unwatch(loop, &loop->timer_fd);
 }
 
 void sl_loop_close(sl_loop* loop) {

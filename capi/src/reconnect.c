@@ -80,7 +80,6 @@ static sl_status hear(sl_client* client, sl_time deadline) {
     sl_status status = sl_client_hear_hello(now->attempt, earlier(deadline, now->answer_until));
     now->answered = status == SL_OK;
     if (status == SL_TIMEOUT && sl_now() >= now->answer_until) {
-        now->until = sl_now(); /* it was given its time: patience is over too */
         return not_now(now, status);
     }
     if (status == SL_E_DISCONNECTED || status == SL_E_BUDGET) return not_now(now, status);

@@ -182,6 +182,10 @@ static sl_status go_on(sl_stream* stream, sl_time deadline) {
             stream->fruitless--; /* it lives, and nothing is said against it */
         /* Lost again while it was opened: the next daemon is asked. */
         if (status != SL_E_DISCONNECTED || stream->finished != SL_OK) return status;
+        if (sl_now() >= deadline) {
+            return sl_fail(SL_TIMEOUT, 0, "%s was lost again while it opened the stream",
+                           stream->client->where);
+        }
     }
 }
 

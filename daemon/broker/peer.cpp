@@ -36,6 +36,7 @@ UniqueFd process_of(int socket, const Peer& peer) {
     int pidfd = -1;
     socklen_t length = sizeof pidfd;
     if (::getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &length) == 0) return UniqueFd(pidfd);
+    if (errno != ENOPROTOOPT) return {};
     return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
 }
 

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,8 +25,11 @@ namespace {
 
 constexpr std::uint64_t kTries = 16;
 constexpr std::chrono::seconds kPatience{20};  // for one header, on a slow disk
+constexpr std::size_t kLongestAnswer = 4096;   // of a process that may have been taken over
+constexpr off_t kLargestFile = 1 << 28;        // it is read as a whole
 
-// What comes out of `pipe` until its writer ends; nothing if that takes longer than the limit.
+// What comes out of `pipe` until its writer ends; nothing if that takes longer, or is longer, than the
+// limits.
 std::optional<std::string> read_all(int pipe) {
     using Clock = std::chrono::steady_clock;
     const auto end = Clock::now() + kPatience;
@@ -39,6 +43,7 @@ std::optional<std::string> read_all(int pipe) {
         if (got == 0) return text;
         if (got < 0 && errno != EINTR && errno != EAGAIN) return text;
         if (got > 0) text.append(buffer, static_cast<std::size_t>(got));
+        if (text.size() > kLongestAnswer) return std::nullopt;
     }
 }
 
@@ -84,6 +89,11 @@ Result<PictureSize> first_picture_size(const WorkerProgram& worker_program, cons
         UniqueFd file(reach ? reach->open(path.c_str(), kFlags) : ::open(path.c_str(), kFlags));
         if (!file) {
             reason = reach ? std::strerror(-file.get()) : std::strerror(errno);
+            continue;
+        }
+        struct stat status = {};
+        if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_size > kLargestFile) {
+            reason = "it is no file, or too large to look at for its size";
             continue;
         }
         auto answer = ask(worker_program, file.get());

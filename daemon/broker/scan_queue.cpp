@@ -121,8 +121,24 @@ bool ScanQueue::is_being_scanned(const Job& wanted) const {
 }
 
 std::list<ScanQueue::Job>::iterator ScanQueue::next_to_start() {
-    return std::ranges::find_if(waiting_,
-                                [this](const Job& job) { return job.dataset || !is_being_scanned(job); });
+    auto chosen = waiting_.end();
+    std::ptrdiff_t least = 0;
+    for (auto job = waiting_.begin(); job != waiting_.end(); ++job) {
+        if (!job->dataset && is_being_scanned(*job)) continue;
+        const std::ptrdiff_t others = running_for(*job);
+        if (chosen != waiting_.end() && others >= least) continue;
+        chosen = job;
+        least = others;
+    }
+    return chosen;
+}
+
+// How many run already for the user who asked for this one: who has fewest is next, then who came first.
+std::ptrdiff_t ScanQueue::running_for(const Job& wanted) const {
+    const uid_t uid = wanted.askers.front()->uid;
+    return std::ranges::count_if(running_, [uid](const Job& job) {
+        return std::ranges::any_of(job.askers, [uid](const Asker& asker) { return asker->uid == uid; });
+    });
 }
 
 bool ScanQueue::has_a_place() const {

@@ -103,6 +103,7 @@ class ScanQueue {
     Job& job_for(const std::string& path, const std::shared_ptr<const Reach>& reach);
     [[nodiscard]] bool is_being_scanned(const Job& wanted) const;
     [[nodiscard]] std::list<Job>::iterator next_to_start();
+    [[nodiscard]] std::ptrdiff_t running_for(const Job& wanted) const;
     [[nodiscard]] bool has_a_place() const;
     void look_again();
     void drop_unwanted();

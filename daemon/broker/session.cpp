@@ -1,6 +1,8 @@
 #include "daemon/broker/session.h"
 
+#include <linux/sockios.h>
 #include <spdlog/spdlog.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,7 +17,19 @@ namespace sl {
 
 namespace {
 
+// Then the others get their turn.
 constexpr int kMessagesAtOnce = 16;
+constexpr std::chrono::milliseconds kTimeAtOnce{1};
+// Answers with a descriptor that a client may leave unread, as the kernel counts bytes: some thirty.
+// Descriptors under way count for the daemon's user, and too many of them would stop everybody's.
+constexpr int kMostUnread = 24 * 1024;
+
+constexpr std::size_t kLargeDocument = 1 << 20;
+
+int unread(int socket) {
+    int bytes = 0;
+    return ::ioctl(socket, SIOCOUTQ, &bytes) == 0 ? bytes : 0;
+}
 
 std::string text_of(std::span<const char> field) {
     return {field.data(), ::strnlen(field.data(), field.size())};
@@ -80,6 +94,11 @@ bool Session::reply_document(std::uint32_t request, std::initializer_list<std::s
     std::size_t bytes = 0;
     for (const auto& part : parts)
         bytes += part.size();
+    // A trace is large, and no user's account has it: one at a time.
+    if (unread(socket_.get()) > (bytes < kLargeDocument ? kMostUnread : 0)) {
+        spdlog::warn("client {} detached: it does not read its answers", peer_.pid);
+        return false;
+    }
     auto segment = Segment::create("speedyloader-document", bytes);
     if (!segment) return reply_error(request, segment.error());
     std::byte* to = segment->data();
@@ -110,7 +129,10 @@ bool Session::on_trace(std::uint32_t request) {
 }
 
 bool Session::on_readable() {
+    const auto enough = std::chrono::steady_clock::now() + kTimeAtOnce;
     for (int handled = 0; handled < kMessagesAtOnce; ++handled) {
+        if (handled > 0 && std::chrono::steady_clock::now() > enough)
+            return true;  // the socket stays readable
         std::string why;
         switch (receive(socket_.get(), context_.packet, why)) {
             case Received::kNothing:

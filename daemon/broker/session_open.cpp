@@ -67,6 +67,8 @@ std::optional<Error> Session::too_many_streams() const {
 // Not answered: what is wrong with it is told to who opens a stream with it.
 bool Session::on_items(Packet& packet) {
     const auto* items = packet.as<sl_msg_items>();
+    // To examine one takes time, so it is done once for an opening.
+    if (order_) return detach(packet, {Status::kProtocol, "a second ITEMS without an OPEN", 0});
     if (items == nullptr || !packet.fd) {
         order_ = fail(Status::kProtocol, "ITEMS is too short, or without a descriptor");
     } else {

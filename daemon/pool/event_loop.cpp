@@ -10,7 +10,8 @@ namespace sl {
 
 namespace {
 constexpr int kLongestWaitMs = 1000;
-}
+constexpr std::chrono::milliseconds kHandlersTake{20};
+}  // namespace
 
 Result<std::unique_ptr<EventLoop>> EventLoop::create() {
     UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
@@ -77,7 +78,10 @@ void EventLoop::wait_once() {
     int count =
         ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), busy ? 0 : timeout_ms());
     after_sleep_();
+    const Clock::time_point enough = Clock::now() + kHandlersTake;
     for (int i = 0; i < count; ++i) {
+        if (i > 0 && Clock::now() > enough)
+            break;  // timers get their turn. What is left is still there, or only ended the wait
         const std::uint64_t token = events[i].data.u64;  // a copy: the struct is packed
         auto found = handlers_.find(token);
         if (found == handlers_.end()) continue;  // removed by a handler before it in this round

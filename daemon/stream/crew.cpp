@@ -12,8 +12,9 @@ namespace sl {
 
 namespace {
 
-constexpr std::size_t kMostCrews = 64;      // of either kind
-constexpr std::uint32_t kMostGuests = 256;  // of a crew
+constexpr std::size_t kMostCrews = 64;         // native ones; and guests' of each user
+constexpr std::size_t kMostGuestCrews = 1024;  // of all
+constexpr std::uint32_t kMostGuests = 256;     // of a crew
 constexpr std::chrono::seconds kLinger{5};
 
 std::size_t count_of(const std::map<CrewKey, std::unique_ptr<Crew>>& crews, bool guests) {
@@ -86,9 +87,12 @@ Result<Crew*> Crews::guests(std::uint64_t number, uid_t uid) {
         if (found->second->uid == uid) return found->second.get();
         return fail(Status::kDenied, "the crew belongs to another user");
     }
-    if (count_of(crews_, true) == kMostCrews) {
-        return fail(Status::kBudget,
-                    "there are " + std::to_string(kMostCrews) + " crews of guest workers already");
+    const auto theirs = std::ranges::count_if(
+        crews_, [&](const auto& entry) { return entry.first.guests && entry.second->uid == uid; });
+    const bool too_many = static_cast<std::size_t>(theirs) >= kMostCrews;
+    if (too_many || count_of(crews_, true) >= kMostGuestCrews) {
+        return fail(Status::kBudget, "there are " + std::to_string(too_many ? kMostCrews : kMostGuestCrews) +
+                                         " crews of guest workers already");
     }
     auto crew = std::make_unique<Crew>(key, uid, options_.workers, options_.cores);
     crew->pool = std::make_unique<WorkerPool>(loop_, options_.workers, events_(*crew));

@@ -101,7 +101,12 @@ int add_conditional(void* filter) {
                                          std::data(conditions));
     };
     // No page ever becomes code.
-    add(SCMP_ACT_ALLOW, SCMP_SYS(mmap), {{2, SCMP_CMP_MASKED_EQ, PROT_EXEC, 0}});
+    // New memory is private: what is shared does not count for RLIMIT_DATA.
+    add(SCMP_ACT_ALLOW, SCMP_SYS(mmap),
+        {{2, SCMP_CMP_MASKED_EQ, PROT_EXEC, 0},
+         {3, SCMP_CMP_MASKED_EQ, MAP_TYPE | MAP_GROWSDOWN, MAP_PRIVATE}});
+    add(SCMP_ACT_ALLOW, SCMP_SYS(mmap),
+        {{2, SCMP_CMP_MASKED_EQ, PROT_EXEC, 0}, {3, SCMP_CMP_MASKED_EQ, MAP_ANONYMOUS | MAP_GROWSDOWN, 0}});
     add(SCMP_ACT_ALLOW, SCMP_SYS(mprotect), {{2, SCMP_CMP_MASKED_EQ, PROT_EXEC, 0}});
     // A thread is no process: it shares all there is, and has no name space of its own.
     constexpr std::uint64_t kThread = CLONE_VM | CLONE_SIGHAND | CLONE_THREAD;

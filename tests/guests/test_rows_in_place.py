@@ -99,9 +99,9 @@ class RawGuest(RawClient):
     """A guest that takes what it is given and does no job; `segments`: what it was sent, by kind."""
 
     def __init__(self, path, crew):
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._socket.settimeout(30)
-        self._socket.connect(str(path))
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.settimeout(30)
+        self.socket.connect(str(path))
         self.send(1, 0, struct.pack("<II64s", GUEST_ROLE, 0, b"hostile"))
         assert self.receive()[0] == HELLO_REPLY
         self.send(GUEST, 1, struct.pack("<QII", int(crew, 16), 2, 0))

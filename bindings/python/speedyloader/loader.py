@@ -187,9 +187,9 @@ class Loader:
         if turn is not self._turn:
             raise _is_over()
         timeout = self._options["timeout"]
-        got = self._stream.next(-1 if timeout is None else int(min(timeout, _LONGEST_WAIT_S) * 1000), until)
-        if self._stream.reconnects != self._reconnects:
+        if self._stream.reconnects != self._reconnects:  # before the next batch, which an interrupt must not lose
             self._reconnected()
+        got = self._stream.next(-1 if timeout is None else int(min(timeout, _LONGEST_WAIT_S) * 1000), until)
         if type(got) is _core.Batch:
             batch, place = Batch(got), (got.epoch, got.index)
             if turn is not self._turn:  # another thread went to a position meanwhile

@@ -39,9 +39,12 @@ class Search:
         self._patience = {0: _DEFAULT_S, _NEVER_MS: 0.0, _FOREVER_MS: float("inf")}.get(ms, ms / 1000)
         self._until: float | None = None  # while a daemon is looked for
         self._lost = 0  # since the last batch
+        self._had = False  # there has been a daemon
 
     def again(self, error: Error, was_open: bool) -> None:
         """Returns after a pause, or raises: patience has ended. was_open: the daemon had a stream of ours."""
+        if not self._had:
+            raise error  # nothing was lost: there is none
         if was_open:
             self._lost += 1
         if self._until is None:
@@ -56,6 +59,7 @@ class Search:
 
     def opened(self) -> None:
         """There is a daemon with a stream of ours."""
+        self._had = True
         if self._until is not None:
             self.reconnects += 1
             self._until = None

@@ -24,6 +24,10 @@ _TRIES = 100  # items that are tried, where failures are allowed, until one show
 _NOTHING = object()
 
 
+def _is_over() -> ClosedError:
+    return ClosedError("the loader was closed, or has begun another epoch, by another thread")
+
+
 class Epoch:
     """Batches of an epoch from the `skip`-th on. `reports` gets those of the streams that end."""
 
@@ -56,6 +60,8 @@ class Epoch:
         search = self._shared.search
         while not self.over:
             was_open = self.stream is not None
+            if self.left:
+                raise _is_over()
             try:
                 if self.stream is None:
                     self._open()
@@ -64,6 +70,8 @@ class Epoch:
             except (DisconnectedError, NoDaemonError) as error:
                 self.stream = None
                 search.again(error, was_open)  # then a stream for what is left is opened elsewhere
+                if self._part is not None and not len(self._left()):
+                    self._next_part()  # all of it was given; only its end was not told
                 continue
             if given is not _NOTHING:
                 search.gave()
@@ -213,7 +221,7 @@ class Epoch:
         if self._shared.crew.failure is not None:
             raise self._shared.crew.failure
         if self._misfit is None or self.left:
-            raise ClosedError("the loader was closed, or has begun another epoch, by another thread")
+            raise _is_over()
         self._shared.fit.widen(self._misfit.needed)
         return _NOTHING
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from .. import _core
-from ..errors import DisconnectedError, Error
+from ..errors import DisconnectedError, Error, NoDaemonError
 from . import codec, collating, failures, iterating, process, rows
 from .seeding import number_of, seed_batch, seed_item, seed_worker
 
@@ -140,7 +140,8 @@ class _Guest:
                 del self._rows[old]
         elif message == "attach":
             if self._core is None:
-                self._attach()
+                with contextlib.suppress(DisconnectedError, NoDaemonError):  # the client says when there is one
+                    self._attach()
             else:
                 self._called = True
         else:
