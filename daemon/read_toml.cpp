@@ -16,7 +16,7 @@ std::string_view without_blanks(std::string_view text) {
 }
 
 // toml++ 3.3 takes for granted that a name follows `[`: without assertions what it does then is undefined,
-// with them it aborts. Found by fuzzing (tests/fuzz/fuzz_kept_files.cpp).
+// with them it aborts. Found by fuzzing.
 bool opens_no_section(std::string_view line) {
     line = without_blanks(line);
     if (!line.starts_with('[')) return false;

@@ -28,7 +28,7 @@ def wait_for(condition, seconds=30, what=""):
     """The first true value of condition(), asked again and again until a deadline."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what or condition}"
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what() if callable(what) else what or condition}"
         time.sleep(0.005)
     return value
 
