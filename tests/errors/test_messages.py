@@ -6,6 +6,7 @@ import struct
 
 import pytest
 from support.capi import Client
+from support.daemon import wait_for
 from support.raw import (CLOSE, DOCUMENT, ERROR, HELLO, HELLO_REPLY, ITEMS, OPEN, REPORT, STATUS, RawClient)
 
 PROTOCOL, VERSION, UNSUPPORTED = -4, -5, -17
@@ -155,3 +156,29 @@ def test_a_guest_says_its_crew_and_nothing_else(raw, kind):
     client.send(kind, 1, b"\0" * 16)
     assert error(client)[0] == PROTOCOL
     assert hung_up(client)
+
+
+def test_a_second_ITEMS_without_an_OPEN_ends_the_connection(raw):
+    client = raw()
+    order = os.memfd_create("order", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    for _ in range(2):
+        client.send(ITEMS, 3, struct.pack("<QII", 1, 0, 0), order)
+    os.close(order)
+    assert error(client) == (PROTOCOL, "a second ITEMS without an OPEN")
+    assert hung_up(client)
+
+
+def test_who_does_not_read_its_answers_is_detached_and_holds_few_descriptors(daemon, raw):
+    client = raw()
+    before = len(daemon.descriptors())
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        for _ in range(500):
+            client.send(STATUS, 1)
+    wait_for(lambda: "does not read its answers" in daemon.log(), 10)
+    assert len(daemon.descriptors()) <= before + 2  # documents are under way, not held
+    answered = 0
+    with contextlib.suppress(ConnectionError):
+        while True:
+            os.close(client.receive()[3])
+            answered += 1
+    assert 0 < answered < 100

@@ -4,6 +4,7 @@ traceback, the next batch comes after it, and nobody else is affected."""
 import os
 import resource
 import signal
+import time
 
 import pytest
 import speedyloader as sl
@@ -13,6 +14,7 @@ torch = pytest.importorskip("torch")
 
 from guest_items import Misbehaving, Squares, as_list, dawdles, dies, fails  # noqa: E402
 from guest_loaders import assert_same_batches, opened, torchs, walk  # noqa: E402
+from speedyloader.torch import DataLoader  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
@@ -171,3 +173,11 @@ def test_an_item_of_a_gibibyte_comes_or_is_refused_with_both_numbers(shared_daem
             assert seen == [3, 3, 3, 1 << 30, 3, 3]
         except sl.BudgetError as error:
             assert seen == [3, 3, 3] and str(1 << 30)[:4] in str(error)
+
+
+def test_without_any_daemon_the_first_batch_says_so_at_once(tmp_path):
+    loader = DataLoader(Squares(8), batch_size=2, num_workers=1, socket=tmp_path / "nobody")
+    began = time.monotonic()
+    with pytest.raises(sl.NoDaemonError):
+        next(iter(loader))
+    assert time.monotonic() - began < 4  # and not after the patience for a daemon that was lost
