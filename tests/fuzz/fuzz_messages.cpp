@@ -7,14 +7,11 @@
 #include <fcntl.h>
 #include <fuzzer/FuzzedDataProvider.h>
 #include <poll.h>
-#include <signal.h>
 #include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -26,15 +23,11 @@
 
 #include "daemon/broker/server.h"
 #include "shm/socket.h"
+#include "tests/fuzz/connector.h"
 
 namespace {
 
 using namespace sl;
-
-[[noreturn]] void broken(const char* what) {
-    std::fprintf(stderr, "%s\n", what);
-    std::abort();
-}
 
 UniqueFd bound_listener(sockaddr_un& address, socklen_t& length) {
     address.sun_family = AF_UNIX;  // nameless so far: the kernel draws an abstract one
@@ -46,67 +39,6 @@ UniqueFd bound_listener(sockaddr_un& address, socklen_t& length) {
         broken("listen");
     return listener;
 }
-
-// Makes the connections, as a process of its own: a guest that garbles its rings is killed, and that is who
-// connected.
-class Connector {
-  public:
-    ~Connector() { end(); }
-
-    UniqueFd connect(const sockaddr_un& address, socklen_t length) {
-        for (int tries = 0; tries < 100; ++tries) {
-            if (pid_ <= 0) begin(address, length);
-            if (auto fd = ask()) return fd;
-            end();  // it has been killed
-        }
-        broken("no connection");
-    }
-
-  private:
-    UniqueFd ask() {
-        Packet& packet = *packet_;
-        sl_message wish{};
-        std::string why;
-        pollfd entry{control_.get(), POLLIN, 0};
-        if (!send_message(control_.get(), &wish, sizeof wish) || ::poll(&entry, 1, 4000) != 1) return {};
-        if (receive(control_.get(), packet, why) != Received::kMessage) return {};
-        return std::move(packet.fd);
-    }
-
-    void begin(const sockaddr_un& address, socklen_t length) {
-        int ends[2];
-        if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) broken("socketpair");
-        control_.reset(ends[0]);
-        pid_ = ::fork();
-        if (pid_ == 0) serve(ends[1], address, length);
-        ::close(ends[1]);
-    }
-
-    // In a copy of a process with threads: nothing here takes a lock.
-    [[noreturn]] static void serve(int control, const sockaddr_un& address, socklen_t length) {
-        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-        sl_message wish{};
-        while (::recv(control, &wish, sizeof wish, 0) > 0) {
-            const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-            if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), length) != 0) break;
-            static_cast<void>(send_message(control, &wish, sizeof wish, {}, fd));
-            ::close(fd);
-        }
-        ::_exit(0);
-    }
-
-    void end() {
-        if (pid_ > 0) {
-            ::kill(pid_, SIGKILL);
-            ::waitpid(pid_, nullptr, 0);
-        }
-        pid_ = 0;
-    }
-
-    pid_t pid_ = 0;
-    UniqueFd control_;
-    std::unique_ptr<Packet> packet_ = std::make_unique<Packet>();
-};
 
 // Never ends: the process does.
 class Daemon {
@@ -345,7 +277,7 @@ void check_service(Daemon& daemon) {
     static Packet packet;
     for (const std::uint32_t wanted : {SL_MSG_HELLO_REPLY, SL_MSG_DOCUMENT}) {
         pollfd entry{socket.get(), POLLIN, 0};
-        if (::poll(&entry, 1, 8000) != 1) broken("an honest client is not answered");
+        if (::poll(&entry, 1, 20'000) != 1) broken("an honest client is not answered");
         std::string why;
         if (receive(socket.get(), packet, why) != Received::kMessage || packet.head().type != wanted)
             broken("an honest client gets another answer");

@@ -9,6 +9,6 @@ fresh=$target.corpus
 rm -rf "$kept"
 mkdir -p "$kept" "$fresh" "$target.artifacts"
 tar -xzf "$2/$name.tar.gz" -C "$kept"
-# No input takes a hundredth of 10 s: one that does is a hang.
-exec "$target" -max_total_time="$3" -timeout=10 -rss_limit_mb=3000 -max_len=4096 -print_final_stats=1 -verbosity=0 \
+# No input takes a hundredth of 30 s: one that does is a hang.
+exec "$target" -max_total_time="$3" -timeout=30 -rss_limit_mb=3000 -max_len=4096 -print_final_stats=1 -verbosity=0 \
     -artifact_prefix="$target.artifacts/" "$fresh" "$kept"
