@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -23,6 +24,16 @@ namespace sl {
 [[noreturn]] inline void broken(const char* what) {
     std::fprintf(stderr, "%s\n", what);
     std::abort();
+}
+
+// The fuzzer's own timer interrupts it.
+inline bool readable(int fd, int milliseconds) {
+    pollfd entry{fd, POLLIN, 0};
+    int ready = 0;
+    do {
+        ready = ::poll(&entry, 1, milliseconds);
+    } while (ready < 0 && errno == EINTR);
+    return ready == 1;
 }
 
 // Makes the connections, as a process of its own: a guest that garbles its rings is killed, and that is who
@@ -45,8 +56,7 @@ class Connector {
         Packet& packet = *packet_;
         sl_message wish{};
         std::string why;
-        pollfd entry{control_.get(), POLLIN, 0};
-        if (!send_message(control_.get(), &wish, sizeof wish) || ::poll(&entry, 1, 4000) != 1) return {};
+        if (!send_message(control_.get(), &wish, sizeof wish) || !readable(control_.get(), 4000)) return {};
         if (receive(control_.get(), packet, why) != Received::kMessage) return {};
         return std::move(packet.fd);
     }

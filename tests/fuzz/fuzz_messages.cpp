@@ -6,7 +6,6 @@
 // The daemon runs in a thread. After each input an honest client must be served.
 #include <fcntl.h>
 #include <fuzzer/FuzzedDataProvider.h>
-#include <poll.h>
 #include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -224,8 +223,7 @@ class Intruder {
 
     // Waits a moment for the first of them, or the daemon would never be seen to answer.
     void read_replies() {
-        pollfd entry{socket_.get(), POLLIN, 0};
-        ::poll(&entry, 1, 1);
+        static_cast<void>(readable(socket_.get(), 1));
         std::string why;
         for (int i = 0; i < 16 && receive(socket_.get(), *packet_, why) == Received::kMessage; ++i)
             keep();
@@ -276,8 +274,7 @@ void check_service(Daemon& daemon) {
     if (!send_struct(socket.get(), hello)) broken("an honest client cannot say HELLO");
     static Packet packet;
     for (const std::uint32_t wanted : {SL_MSG_HELLO_REPLY, SL_MSG_DOCUMENT}) {
-        pollfd entry{socket.get(), POLLIN, 0};
-        if (::poll(&entry, 1, 20'000) != 1) broken("an honest client is not answered");
+        if (!readable(socket.get(), 20'000)) broken("an honest client is not answered");
         std::string why;
         if (receive(socket.get(), packet, why) != Received::kMessage || packet.head().type != wanted)
             broken("an honest client gets another answer");
