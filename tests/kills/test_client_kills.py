@@ -52,13 +52,18 @@ def kill(clients):
 def test_LDR_08_200_clients_killed_with_batches_in_hand_leave_nothing_behind(daemons, daemon, id_set):
     job = id_spec(id_set(60), batch=4, epochs=1000)
     fresh = held_state(daemon)
-    kill([hold(daemon.socket, job)])
-    before = wait_for(lambda: (now := held_state(daemon))["reserved"] == fresh["reserved"] and not now["input"] and now)
+
+    def has_all_back():
+        now = held_state(daemon)
+        # A few are made with the first stream, for ever; one lost with each client would be hundreds.
+        few_descriptors = now.pop("descriptors") <= fresh["descriptors"] + 4
+        return few_descriptors and all(now[what] == fresh[what] for what in now)
+
     names, temporary = shared_memory_names(), sorted(daemons.temporary.iterdir())
     for _ in range(ROUNDS // AT_ONCE):
         kill([hold(daemon.socket, job) for _ in range(AT_ONCE)])
         wait_for(lambda: not daemon.status()["streams"], 2, "the slots of the dead")
-    wait_for(lambda: held_state(daemon) == before, 2, f"as before: {before}")
+    wait_for(has_all_back, 2, lambda: (fresh, held_state(daemon)))
     assert shared_memory_names() == names and sorted(daemons.temporary.iterdir()) == temporary
     assert daemon.status()["worker_deaths"] == 0
 
