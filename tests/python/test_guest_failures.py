@@ -4,7 +4,6 @@ traceback, the next batch comes after it, and nobody else is affected."""
 import os
 import resource
 import signal
-import time
 
 import pytest
 import speedyloader as sl
@@ -175,9 +174,7 @@ def test_an_item_of_a_gibibyte_comes_or_is_refused_with_both_numbers(shared_daem
             assert seen == [3, 3, 3] and str(1 << 30)[:4] in str(error)
 
 
-def test_without_any_daemon_the_first_batch_says_so_at_once(tmp_path):
+def test_without_any_daemon_the_first_batch_says_so_and_not_that_one_was_lost(tmp_path):
     loader = DataLoader(Squares(8), batch_size=2, num_workers=1, socket=tmp_path / "nobody")
-    began = time.monotonic()
     with pytest.raises(sl.NoDaemonError):
         next(iter(loader))
-    assert time.monotonic() - began < 4  # and not after the patience for a daemon that was lost
