@@ -40,7 +40,7 @@ int main() {
         made.sample_id = i;
         made.end_ns = sl::Trace::now();
         made.begin_ns = made.end_ns - 1000;
-        trace.record_decode(made, made.begin_ns + 1, made.end_ns);
+        trace.record_decode(made, 0, made.begin_ns + 1, made.end_ns);
     });
     std::uint64_t sum = 0;
     const double clock = least_ns([&](std::uint64_t) { sum += sl::Trace::now(); });

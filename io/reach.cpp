@@ -149,11 +149,18 @@ int Walk::open_end(int flags) const {
 std::string identity_of(const Root& root, const User& user) {
     struct stat status = {};
     std::string text = root.path;
-    if (::fstat(root.folder.get(), &status) == 0)
-        text += '\0' + std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino);
-    text += '\0' + std::to_string(user.uid);
+    // Piece by piece: at -O3 GCC 12 warns of what it makes of "a" + std::to_string(b).
+    const auto add = [&text](char before, std::uint64_t number) {
+        text.push_back(before);
+        text.append(std::to_string(number));
+    };
+    if (::fstat(root.folder.get(), &status) == 0) {
+        add('\0', status.st_dev);
+        add(':', status.st_ino);
+    }
+    add('\0', user.uid);
     for (const gid_t group : user.groups)
-        text += "," + std::to_string(group);
+        add(',', group);
     return text;
 }
 

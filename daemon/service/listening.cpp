@@ -20,7 +20,7 @@ std::string name_of(int socket) {
     if (::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length) != 0) return {};
     if (length <= offsetof(sockaddr_un, sun_path)) return {};
     const std::size_t bytes = length - offsetof(sockaddr_un, sun_path);
-    if (address.sun_path[0] == '\0') return "@" + std::string(address.sun_path + 1, bytes - 1);
+    if (address.sun_path[0] == '\0') return std::string(1, '@').append(address.sun_path + 1, bytes - 1);
     return {address.sun_path, ::strnlen(address.sun_path, bytes)};
 }
 
