@@ -288,6 +288,8 @@ void check_service(Daemon& daemon) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     static Daemon& daemon = *new Daemon;
+    // Its thread still runs when the process ends, and nothing may be taken from under it.
+    [[maybe_unused]] static const int ends_at_once = std::atexit([] { ::_exit(0); });
     FuzzedDataProvider input(data, size);
     {
         std::vector<std::unique_ptr<Intruder>> intruders;
