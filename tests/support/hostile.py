@@ -72,7 +72,7 @@ class Attack:
         first = True
         while True:
             # It is hung up on, refused, or short of something itself: then it comes again.
-            with contextlib.suppress(OSError, KeyError, ValueError, struct.error):
+            with contextlib.suppress(OSError, AssertionError, KeyError, ValueError, struct.error):
                 self.begin()
                 if first:
                     Attack.started += 1
@@ -286,7 +286,8 @@ ATTACKS = [Scribbles, Forges, Keeps, Rings, Connects, Babbles, Gives, Orders]
 def keep_a_guest(path, folder):
     """One after the other."""
     while True:
-        subprocess.run([sys.executable, "-m", "support.hostile", path, folder, "guest"], stderr=subprocess.DEVNULL)
+        with contextlib.suppress(OSError):  # no process to be had just now
+            subprocess.run([sys.executable, "-m", "support.hostile", path, folder, "guest"], stderr=subprocess.DEVNULL)
         time.sleep(0.05)
 
 
