@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 from support.daemon import PROGRAMS
-from support.users import root
-from users import ALICE, BOB, HERE, SERVICE, Peer, as_user
+from support.users import as_user, root
+from users import ALICE, BOB, HERE, SERVICE, Peer
 
 
 @pytest.fixture

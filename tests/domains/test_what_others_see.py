@@ -4,9 +4,10 @@ others how much there is besides."""
 import json
 import subprocess
 
-from users import ALICE, BOB, SERVICE, as_user
 from support.daemon import PROGRAMS, wait_for
 from support.specs import id_spec
+from support.users import as_user
+from users import ALICE, BOB, SERVICE
 
 ENDLESS = 100_000
 

@@ -11,13 +11,10 @@ import subprocess
 import sys
 
 from support.capi import BUILD
+from support.users import as_user
 
 HERE = pathlib.Path(__file__).parent
 SERVICE, ALICE, BOB = 61_000, 61_001, 61_002
-
-
-def as_user(uid):
-    return ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
 
 
 class Failed(Exception):

@@ -33,7 +33,7 @@ import test_card  # noqa: E402
 from support.capi import OK, Client, Error  # noqa: E402
 from support.daemon import clean_environment  # noqa: E402
 from support.specs import id_spec  # noqa: E402
-from support.users import root  # noqa: E402
+from support.users import as_user, root  # noqa: E402
 
 WINDOW = 3.0
 PICTURES = 96
@@ -69,7 +69,7 @@ def start_daemon(build, folder, pictures):
 def start_hostile(path, pictures):
     command = ["nice", "-n", "19", sys.executable, "-m", "support.hostile", str(path), str(pictures)]
     if os.geteuid() == 0:
-        command = ["setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups", *command]
+        command = [*as_user(STRANGER), *command]
     hostile = subprocess.Popen(command, cwd=TESTS, stdout=subprocess.PIPE, text=True, start_new_session=True,
                                env=clean_environment(PYTHONPATH=TESTS))
     said = hostile.stdout.readline()

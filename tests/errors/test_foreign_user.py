@@ -11,7 +11,7 @@ import pytest
 
 from support.daemon import clean_environment
 from support.specs import id_spec
-from support.users import root
+from support.users import as_user, root
 
 TESTS = pathlib.Path(__file__).parents[1]
 OWNER = 65534
@@ -19,10 +19,6 @@ STRANGER = 61234
 REFUSED = {"EACCES", "EPERM", "EBADF", "EINVAL"}
 # Harmless to the daemon, which reads that page a word at a time: it is the client's own.
 OWN_PAGE = {"returns: write", "returns: map to write", "returns: mprotect to write", "returns: punch a hole"}
-
-
-def as_user(uid):
-    return ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
 
 
 def intrude(daemon, uid, job, processes=()):

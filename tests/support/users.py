@@ -45,6 +45,11 @@ class User:
             return RawClient(daemon.socket)
 
 
+def as_user(uid):
+    """What goes before a command to run it as this user, with a group of the same number and no others."""
+    return User(uid, uid).command()
+
+
 VISION = 50_001  # a group that has no name here, as one of a network's directory
 MEMBER = User(40_001, 40_001, (50_000, VISION))
 OTHER_MEMBER = User(40_002, 40_002, (VISION,))
