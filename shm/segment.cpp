@@ -91,6 +91,11 @@ Result<Segment> Segment::create(const char* name, std::uint64_t bytes) {
     Segment segment;
     segment.fd_.reset(create_memfd(name));
     if (!segment.fd_) return std::unexpected(os_error(Status::kNoMemory, "memfd_create", errno));
+    // Of a memfd's first descriptor the kernel does not count who holds it, of one that was opened it does:
+    // KeptSegment asks for that count.
+    auto counted = segment.reopened(O_RDWR);
+    if (!counted) return std::unexpected(std::move(counted).error());
+    segment.fd_ = std::move(*counted);
     int error = ::posix_fallocate(segment.fd_.get(), 0, static_cast<off_t>(bytes));
     if (error != 0) {
         return std::unexpected(os_error(
@@ -114,13 +119,16 @@ Result<void> Segment::seal_size() {
     return add_seals(fd_.get(), F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
 }
 
-Result<UniqueFd> Segment::read_only_fd() const {
+Result<UniqueFd> Segment::reopened(int access) const {
     char path[32];
     std::snprintf(path, sizeof path, "/proc/self/fd/%d", fd_.get());
-    UniqueFd fd(::open(path, O_RDONLY | O_CLOEXEC));
-    if (!fd)
-        return std::unexpected(os_error(Status::kInternal, "cannot re-open shared memory read-only", errno));
+    UniqueFd fd(::open(path, access | O_CLOEXEC));
+    if (!fd) return std::unexpected(os_error(Status::kInternal, "cannot re-open shared memory", errno));
     return fd;
+}
+
+Result<UniqueFd> Segment::read_only_fd() const {
+    return reopened(O_RDONLY);
 }
 
 std::uint64_t available_memory() {

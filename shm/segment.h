@@ -55,6 +55,8 @@ class Segment {
     [[nodiscard]] int writable_fd() const { return fd_.get(); }
 
   private:
+    [[nodiscard]] Result<UniqueFd> reopened(int access) const;
+
     UniqueFd fd_;
     Mapping mapping_;
 };

@@ -25,7 +25,8 @@ Server::Server(EventLoop& loop, Conductor& conductor, UniqueFd listener, ServerO
       listener_(std::move(listener)),
       options_(std::move(options)),
       rights_(options_.is_private),
-      refusals_(loop, *packet_) {}
+      refusals_(loop, *packet_),
+      documents_(loop, conductor.background()) {}
 
 Result<std::unique_ptr<Server>> Server::create(EventLoop& loop, Conductor& conductor, UniqueFd listener,
                                                ServerOptions options) {
@@ -99,6 +100,7 @@ void Server::accept_one(UniqueFd socket) {
                              .scans = *scans_,
                              .rights = rights_,
                              .packet = *packet_,
+                             .documents = documents_,
                              .status = [this](const Viewer& viewer) { return status(viewer); },
                              .streams = [this, uid] { return streams_of(uid); }};
     sessions_[id] = std::make_unique<Session>(std::move(context), id, std::move(socket), std::move(pidfd),
@@ -219,6 +221,9 @@ std::string Server::status(const Viewer& viewer) const {
     daemon.scans = scans_->status();
     daemon.scans_made = scans_->made();
     daemon.manifests_used = scans_->recalled();
+    conductor_.kept_memory().look();
+    daemon.kept_bytes =
+        conductor_.kept_memory().sum(viewer.sees_all ? std::nullopt : std::optional(viewer.uid)).bytes;
     for (const auto& [id, session] : sessions_)
         daemon.sessions.push_back(session->status());
     return status_json(daemon, conductor_, viewer);

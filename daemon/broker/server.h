@@ -66,6 +66,7 @@ class Server {
     Refusals refusals_;
     std::chrono::steady_clock::time_point told_;  // of refusals, in the log
     bool watching_greetings_ = false;
+    KeptMemory documents_;  // answers that clients have not let go of
     std::unique_ptr<ScanQueue> scans_;
     std::uint64_t next_id_ = 1;
     std::map<std::uint64_t, std::unique_ptr<Session>> sessions_;

@@ -25,6 +25,9 @@ constexpr std::chrono::milliseconds kTimeAtOnce{1};
 constexpr int kMostUnread = 24 * 1024;
 
 constexpr std::size_t kLargeDocument = 1 << 20;
+// Documents of a user that have not been let go of: four large traces, or so many small ones.
+constexpr std::size_t kMostDocuments = 64;
+constexpr std::uint64_t kMostDocumentBytes = 64 << 20;
 
 int unread(int socket) {
     int bytes = 0;
@@ -90,6 +93,15 @@ bool Session::reply_error(std::uint32_t request, const Error& error) {
     return sent(send_struct(socket_.get(), message));
 }
 
+bool Session::may_have_a_document() {
+    const auto has_room = [this] {
+        const KeptMemory::Sum kept = context_.documents.sum(uid());
+        return kept.count < kMostDocuments && kept.bytes < kMostDocumentBytes;
+    };
+    if (!has_room()) context_.documents.look();
+    return has_room();
+}
+
 bool Session::reply_document(std::uint32_t request, std::initializer_list<std::span<const std::byte>> parts) {
     std::size_t bytes = 0;
     for (const auto& part : parts)
@@ -98,6 +110,13 @@ bool Session::reply_document(std::uint32_t request, std::initializer_list<std::s
     if (unread(socket_.get()) > (bytes < kLargeDocument ? kMostUnread : 0)) {
         spdlog::warn("client {} detached: it does not read its answers", peer_.pid);
         return false;
+    }
+    if (!may_have_a_document()) {
+        return reply_error(request, {Status::kBudget,
+                                     "user " + std::to_string(uid()) +
+                                         " keeps as many answers (status, reports, traces) as it may have: "
+                                         "close their descriptors",
+                                     0});
     }
     auto segment = Segment::create("speedyloader-document", bytes);
     if (!segment) return reply_error(request, segment.error());
@@ -112,7 +131,12 @@ bool Session::reply_document(std::uint32_t request, std::initializer_list<std::s
     if (!fd) return reply_error(request, fd.error());
     auto message = make_message<sl_msg_document>(SL_MSG_DOCUMENT, request);
     message.bytes = bytes;
-    return sent(send_struct(socket_.get(), message, {}, fd->get()));
+    const bool answered = sent(send_struct(socket_.get(), message, {}, fd->get()));
+    fd->reset();
+    KeptMemory::Memory memory;
+    memory.lent.push_back(std::move(*segment));
+    context_.documents.give_up(uid(), std::move(memory));
+    return answered;
 }
 
 bool Session::reply_json(std::uint32_t request, const std::string& json) {

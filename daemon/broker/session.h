@@ -36,7 +36,8 @@ class Session {
         Conductor& conductor;
         ScanQueue& scans;
         const Rights& rights;
-        Packet& packet;  // the server's: one for all, since each is handled at once
+        Packet& packet;         // the server's: one for all, since each is handled at once
+        KeptMemory& documents;  // of all, that have been sent
         std::function<std::string(const Viewer&)> status;  // the daemon's, as JSON
         std::function<std::size_t()> streams;              // of this user, those being opened included
     };
@@ -77,9 +78,11 @@ class Session {
     [[nodiscard]] std::optional<Error> too_many_streams() const;
     bool on_close(const Packet& packet);
     bool on_report(const Packet& packet);
-    bool start_stream(std::uint32_t request, const Stream::Wish& wish, ScanQueue::Found found);
+    void start_stream(std::uint32_t request, const Stream::Wish& wish, ScanQueue::Scanned found);
+    bool hand_over(std::uint32_t request, Stream& stream);
     Result<void> send_segments(std::uint32_t request, Stream& stream);
     bool reply_error(std::uint32_t request, const Error& error);
+    [[nodiscard]] bool may_have_a_document();
     bool reply_document(std::uint32_t request, std::initializer_list<std::span<const std::byte>> parts);
     bool reply_json(std::uint32_t request, const std::string& json);
     bool on_trace(std::uint32_t request);
@@ -99,7 +102,7 @@ class Session {
     std::map<std::uint64_t, Stream*> streams_;
     // An ITEMS message's, for the OPEN that must follow.
     std::optional<Result<std::shared_ptr<const ItemOrder>>> order_;
-    std::size_t opening_ = 0;  // scans that were asked for and have not answered
+    std::size_t opening_ = 0;  // scans and streams that were asked for and have not come
     // Answers that come later hold a weak pointer to it: it ends with the session.
     std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
 };

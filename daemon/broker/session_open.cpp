@@ -60,7 +60,11 @@ std::optional<Error> Session::too_many_streams() const {
                      0};
     }
     const std::uint64_t most = context_.rights.limits(uid()).streams;
-    if (most != 0 && context_.streams() >= most) return beyond_limit(uid(), most, "streams");
+    if (most == 0) return std::nullopt;
+    // Who closes streams and keeps their memory keeps descriptors of the daemon's, too.
+    KeptMemory& kept = context_.conductor.kept_memory();
+    if (context_.streams() + kept.sum(uid()).count >= most) kept.look();
+    if (context_.streams() + kept.sum(uid()).count >= most) return beyond_limit(uid(), most, "streams");
     return std::nullopt;
 }
 
@@ -119,7 +123,11 @@ bool Session::on_open(const Packet& packet) {
                         [this, request, wish](ScanQueue::Found found) {
                             --opening_;
                             SL_FAULT(daemon_scan_ended);
-                            if (!start_stream(request, wish, std::move(found))) hang_up();
+                            if (found) {
+                                start_stream(request, wish, std::move(*found));
+                            } else if (!reply_error(request, found.error())) {
+                                hang_up();
+                            }
                         });
     return true;
 }
@@ -134,22 +142,35 @@ bool Session::open_items(std::uint32_t request, const Stream::Wish& wish, const 
                                      0});
     }
     auto dataset = Dataset::of_items(spec.items.name, std::move(*order));
-    return start_stream(request, wish, ScanQueue::Scanned{std::move(dataset), spec});
+    start_stream(request, wish, {std::move(dataset), spec});
+    return true;
 }
 
-bool Session::start_stream(std::uint32_t request, const Stream::Wish& wish, ScanQueue::Found found) {
-    if (!found) return reply_error(request, found.error());
-    const Owner owner{id_, uid(), context_.rights.limits(uid()).bytes.value_or(0)};
-    auto stream = context_.conductor.open(found->spec, std::move(found->dataset), wish, owner);
-    if (!stream) return reply_error(request, stream.error());
+void Session::start_stream(std::uint32_t request, const Stream::Wish& wish, ScanQueue::Scanned found) {
+    ++opening_;
+    context_.conductor.open(std::make_shared<Opening>(
+        Opening{.spec = std::move(found.spec),
+                .dataset = std::move(found.dataset),
+                .wish = wish,
+                .owner = {id_, uid(), context_.rights.limits(uid()).bytes.value_or(0)},
+                .asker = alive_,
+                .done = [this, request](Result<Stream*> stream) {
+                    --opening_;
+                    const bool answered =
+                        stream ? hand_over(request, **stream) : reply_error(request, stream.error());
+                    if (!answered) hang_up();
+                }}));
+}
+
+bool Session::hand_over(std::uint32_t request, Stream& stream) {
     SL_FAULT(daemon_stream_made);
-    if (auto attached = send_segments(request, **stream); !attached) {
-        context_.conductor.close(*stream);
+    if (auto attached = send_segments(request, stream); !attached) {
+        context_.conductor.close(&stream);
         return reply_error(request, attached.error());
     }
-    streams_[(*stream)->id()] = *stream;
+    streams_[stream.id()] = &stream;
     auto reply = make_message<sl_msg_open_reply>(SL_MSG_OPEN_REPLY, request);
-    reply.stream_id = (*stream)->id();
+    reply.stream_id = stream.id();
     const bool answered = sent(send_struct(socket_.get(), reply));
     SL_FAULT(daemon_open_replied);
     return answered;

@@ -111,10 +111,11 @@ Json crews_json(const Conductor& conductor, const Viewer& viewer) {
     return crews;
 }
 
-Json memory_json(const Conductor& conductor) {
+Json memory_json(const DaemonStatus& daemon, const Conductor& conductor) {
     const Crews::Input input = conductor.crews().input();
     return {{"budget", conductor.budget().total()},
             {"reserved", conductor.budget().reserved()},
+            {"kept", daemon.kept_bytes},
             {"input_capacity", input.capacity},
             {"input_used", input.used}};
 }
@@ -188,7 +189,7 @@ std::string status_json(const DaemonStatus& daemon, const Conductor& conductor, 
                  {"worker_deaths", conductor.crews().worker_deaths()},
                  {"cpu_seconds", daemon_cpu_seconds + conductor.crews().cpu_seconds()},
                  {"daemon_cpu_seconds", daemon_cpu_seconds},
-                 {"memory", memory_json(conductor)}};
+                 {"memory", memory_json(daemon, conductor)}};
     add_clients(json, daemon, conductor, viewer);
     return dump(json);
 }

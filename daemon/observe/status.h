@@ -48,6 +48,7 @@ struct DaemonStatus {
     std::vector<ScanStatus> scans;
     std::uint64_t scans_made = 0;      // since the daemon's start: directories listed
     std::uint64_t manifests_used = 0;  // an earlier scan held
+    std::uint64_t kept_bytes = 0;      // of closed streams, which clients keep; as far as the viewer sees
 };
 
 // The daemon: reader back end, workers, memory, sessions, streams, scans, CPU seconds.

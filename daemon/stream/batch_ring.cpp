@@ -164,6 +164,11 @@ void BatchRing::close() {
     ring_bell(event_.ringer.get());
 }
 
+void BatchRing::give_up(std::vector<Segment>& to) {
+    to.push_back(std::move(batches_));
+    to.push_back(std::move(returns_));
+}
+
 bool BatchRing::collect_returns() {
     if (leased_ == 0) return false;
     bool any = false;

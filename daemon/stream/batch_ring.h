@@ -88,6 +88,9 @@ class BatchRing {
     };
     [[nodiscard]] std::optional<Taken> taken() const;
 
+    // Hands the memory that the client was given to whoever looks after it; the ring is nothing afterwards.
+    void give_up(std::vector<Segment>& to);
+
     // For attaching: the client maps batches read-only and returns writable, a guest the slots writable.
     [[nodiscard]] const Segment& batches() const { return batches_; }
     [[nodiscard]] const Segment& returns() const { return returns_; }

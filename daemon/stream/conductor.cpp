@@ -29,10 +29,12 @@ unsigned assembler_threads(std::uint32_t workers) {
 
 }  // namespace
 
-Conductor::Conductor(EventLoop& loop, const ConductorOptions& options)
+Conductor::Conductor(EventLoop& loop, const ConductorOptions& options, std::unique_ptr<Background> background)
     : loop_(loop),
       options_(options),
       budget_(options.memory_bytes),
+      background_(std::move(background)),
+      kept_memory_(loop, *background_),
       trace_(options.workers, assembler_threads(options.workers)),
       failure_log_(loop),
       crew_costs_(loop),
@@ -47,7 +49,9 @@ Conductor::Conductor(EventLoop& loop, const ConductorOptions& options)
       max_files_(max_files()) {}
 
 Result<std::unique_ptr<Conductor>> Conductor::create(EventLoop& loop, const ConductorOptions& options) {
-    std::unique_ptr<Conductor> conductor(new Conductor(loop, options));
+    auto background = Background::create(loop);
+    if (!background) return std::unexpected(std::move(background).error());
+    std::unique_ptr<Conductor> conductor(new Conductor(loop, options, std::move(*background)));
     Conductor* self = conductor.get();
 
     if (auto started = self->crews_.start_home(); !started) return std::unexpected(started.error());
@@ -79,8 +83,9 @@ Result<std::unique_ptr<Conductor>> Conductor::create(EventLoop& loop, const Cond
 
 bool Conductor::shut_down() {
     loop_.on_idle([] { return false; }, [] {});
-    crews_.clear();      // no worker writes any more
-    assembler_.reset();  // no row is written any more
+    background_->shut_down();  // no stream is made any more
+    crews_.clear();            // no worker writes any more
+    assembler_.reset();        // no row is written any more
     constexpr std::chrono::milliseconds kGrace{500};
     bool returned = reader_ == nullptr || reader_->finish(kGrace);
     if (!returned) {
@@ -103,42 +108,6 @@ bool Conductor::shut_down() {
 
 Conductor::~Conductor() {
     shut_down();
-}
-
-Result<Stream*> Conductor::open(const Spec& spec, std::shared_ptr<const Dataset> dataset,
-                                const Stream::Wish& wish, const Owner& owner) {
-    if (spec.kind == DatasetKind::kItems && spec.items.crew == 0)
-        return sl::fail(Status::kSpec, "dataset.crew is 0: a stream of items names the crew that makes them");
-    auto crew = spec.kind == DatasetKind::kItems ? crews_.guests(spec.items.crew, owner.uid)
-                                                 : crews_.native(owner.uid);
-    if (!crew) return std::unexpected(std::move(crew).error());
-    if (const Error* why = (*crew)->pool->trouble()) return std::unexpected(*why);
-    RingIdentity identity{.boot_id = options_.boot_id, .stream_id = next_stream_id_};
-    auto costs = costs_of(spec, *dataset, **crew);
-    Stream::Wish whole = wish;
-    whole.workers = (*crew)->workers();
-    whole.account = {owner.uid, owner.most_bytes};
-    auto created = Stream::create(spec, dataset, identity, whole, costs, budget_);
-    if (!created && created.error().status == Status::kBudget && crews_.end_resting(*crew))
-        created = Stream::create(spec, std::move(dataset), identity, whole, costs, budget_);
-    if (!created) {
-        let_go_of_costs(costs);
-        return std::unexpected(std::move(created).error());
-    }
-    Stream* stream = created->get();
-    // Only ends the wait. The client shares the descriptor, so nobody here reads it.
-    if (auto added = loop_.add(
-            stream->ring().wake_fd(), [](std::uint32_t) {}, EventLoop::Trigger::kEdge);
-        !added) {
-        let_go_of_costs(costs);
-        return std::unexpected(added.error());
-    }
-    trace_.opened(stream->id(), owner.uid);
-    stream->ring().watch(trace_);
-    ++next_stream_id_;
-    streams_[stream->id()] = std::move(*created);
-    enlist(*stream, **crew, owner);
-    return stream;
 }
 
 void Conductor::close(Stream* stream, std::function<void()> on_gone) {
@@ -287,6 +256,7 @@ void Conductor::sweep() {
         trace_.gone(stream->id());
         auto on_gone = on_gone_.extract(stream->id());
         let_go_of_costs(stream->predictor().shared_model());
+        stream->give_up(kept_memory_);
         it = streams_.erase(it);
         if (on_gone) on_gone.mapped()();
     }

@@ -20,6 +20,7 @@
 #include "daemon/stream/crew.h"
 #include "daemon/stream/failure_log.h"
 #include "daemon/stream/memory_budget.h"
+#include "daemon/stream/opening.h"
 #include "daemon/stream/stream.h"
 #include "io/reader.h"
 #include "shm/wake.h"
@@ -46,9 +47,9 @@ class Conductor {
     static Result<std::unique_ptr<Conductor>> create(EventLoop& loop, const ConductorOptions& options);
     ~Conductor();
 
-    // Adds a stream for a dataset that has been scanned; it starts at once.
-    Result<Stream*> open(const Spec& spec, std::shared_ptr<const Dataset> dataset, const Stream::Wish& wish,
-                         const Owner& owner);
+    // Adds a stream for a dataset that has been scanned, and tells `done` of it; it starts then. Errors at
+    // once, streams mostly once their memory has been made.
+    void open(std::shared_ptr<Opening> opening);
     // Ends a stream. Its memory goes as soon as nothing in flight refers to it; then `on_gone` is called.
     void close(Stream* stream, std::function<void()> on_gone = {});
     // A session has ended, and its streams are closed.
@@ -66,12 +67,15 @@ class Conductor {
     bool shut_down();
     [[nodiscard]] const std::string& reader_note() const { return reader_note_; }
     [[nodiscard]] const MemoryBudget& budget() const { return budget_; }
+    // What clients keep of streams that are gone; part of the budget.
+    [[nodiscard]] KeptMemory& kept_memory() { return kept_memory_; }
+    [[nodiscard]] Background& background() { return *background_; }
     [[nodiscard]] std::uint64_t boot_id() const { return options_.boot_id; }
     [[nodiscard]] bool sandboxed() const { return options_.worker_program.sandbox; }
     [[nodiscard]] const Trace& trace() const { return trace_; }
 
   private:
-    Conductor(EventLoop& loop, const ConductorOptions& options);
+    Conductor(EventLoop& loop, const ConductorOptions& options, std::unique_ptr<Background> background);
 
     // The loop's hooks.
     bool before_sleep();
@@ -84,6 +88,12 @@ class Conductor {
     bool turn();
     bool collect();
     static void tell_scheduler(const Stream& stream);
+
+    // opening.cpp
+    Result<void> begin(const std::shared_ptr<Opening>& opening);
+    Result<MemoryBudget::Share> reserve(std::uint64_t bytes, const Owner& owner, const Crew* crew);
+    void finish(Opening& opening);
+    Result<Stream*> add(Opening& opening);
 
     // crew_streams.cpp: who does which stream's jobs
     WorkerPoolEvents pool_events(Crew& crew);
@@ -180,6 +190,8 @@ class Conductor {
     EventLoop& loop_;
     ConductorOptions options_;
     MemoryBudget budget_;
+    std::unique_ptr<Background> background_;
+    KeptMemory kept_memory_;
     std::unique_ptr<Reader> reader_;
     std::string reader_note_;
     Trace trace_;

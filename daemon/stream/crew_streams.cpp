@@ -17,10 +17,9 @@ WorkerPoolEvents Conductor::pool_events(Crew& crew) {
             .failed = [this, &crew](const Error& error) { stop_streams(crew, error); }};
 }
 
-// From now on the stream's jobs are the crew's, who hear of it.
+// From now on the stream's jobs are the crew's, which has counted it already, and hears of it.
 void Conductor::enlist(Stream& stream, Crew& crew, const Owner& owner) {
     stream.flow.crew = &crew;
-    ++crew.streams;
     crew.owners.insert(owner.session);
     const Spec& spec = stream.spec();
     if (stream.is_items()) {

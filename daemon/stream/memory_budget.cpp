@@ -38,14 +38,19 @@ void MemoryBudget::give_back(std::uint64_t bytes, std::optional<uid_t> uid) {
     if ((found->second -= bytes) == 0) by_user_.erase(found);
 }
 
+bool MemoryBudget::allows(std::uint64_t bytes, const Account& account) const {
+    const std::uint64_t has = reserved_by(account.uid);
+    return account.most == 0 || (has <= account.most && bytes <= account.most - has);
+}
+
 Result<MemoryBudget::Share> MemoryBudget::reserve(std::uint64_t bytes, std::string_view what,
                                                   std::optional<Account> account) {
-    const std::uint64_t has = account ? reserved_by(account->uid) : 0;
-    if (account && account->most != 0 && (has > account->most || bytes > account->most - has)) {
-        return fail(Status::kBudget,
-                    std::string(what) + " needs " + describe_bytes(bytes) + " of shared memory, but user " +
-                        std::to_string(account->uid) + " has " + describe_bytes(has) + " and may have " +
-                        describe_bytes(account->most) + " ([limits] bytes in the daemon's configuration)");
+    if (account && !allows(bytes, *account)) {
+        return fail(Status::kBudget, std::string(what) + " needs " + describe_bytes(bytes) +
+                                         " of shared memory, but user " + std::to_string(account->uid) +
+                                         " has " + describe_bytes(reserved_by(account->uid)) +
+                                         " and may have " + describe_bytes(account->most) +
+                                         " ([limits] bytes in the daemon's configuration)");
     }
     std::uint64_t left = total_ - reserved_;
     if (bytes > left) {

@@ -44,7 +44,14 @@ class MemoryBudget {
         ~Share() {
             if (budget_ != nullptr) budget_->give_back(bytes_, uid_);
         }
+        // Gives back all but so many.
+        void shrink(std::uint64_t bytes) {
+            if (budget_ == nullptr || bytes >= bytes_) return;
+            budget_->give_back(bytes_ - bytes, uid_);
+            bytes_ = bytes;
+        }
         [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+        [[nodiscard]] std::optional<uid_t> uid() const { return uid_; }  // on whose account it is
 
       private:
         friend class MemoryBudget;
@@ -57,6 +64,9 @@ class MemoryBudget {
 
     // kBudget: "<what> needs N bytes; M of a budget of T are available ...".
     Result<Share> reserve(std::uint64_t bytes, std::string_view what, std::optional<Account> account = {});
+
+    // Whether the account has room for them, be there so many or not.
+    [[nodiscard]] bool allows(std::uint64_t bytes, const Account& account) const;
 
     [[nodiscard]] std::uint64_t total() const { return total_; }
     [[nodiscard]] std::uint64_t reserved() const { return reserved_; }

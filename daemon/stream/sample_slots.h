@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "daemon/predict/predictor.h"
@@ -30,6 +31,9 @@ class SampleSlots {
     // that are late in `ready` order can be more than the reserve holds.
     std::optional<std::uint32_t> acquire(Lane lane, bool due);
     void release(std::uint32_t slot);
+
+    // The segment, for whoever looks after it; the slots are nothing afterwards.
+    [[nodiscard]] Segment give_up() { return std::move(segment_); }
 
     [[nodiscard]] std::uint64_t offset(std::uint32_t slot) const { return slot * slot_bytes_; }
     [[nodiscard]] const std::uint8_t* data(std::uint32_t slot) const;

@@ -29,7 +29,7 @@ Stream::Stream(const Spec& spec, std::shared_ptr<const Dataset> dataset, const R
 
 Result<std::unique_ptr<Stream>> Stream::create(const Spec& spec, std::shared_ptr<const Dataset> dataset,
                                                const RingIdentity& base, const Wish& wish,
-                                               std::shared_ptr<CostModel> costs, MemoryBudget& budget) {
+                                               std::shared_ptr<CostModel> costs) {
     if (dataset->items() == nullptr && (spec.pipeline.height == 0 || spec.pipeline.width == 0)) {
         return fail(Status::kSpec,
                     "the pipeline gives pictures no fixed size, so they cannot be batched: add "
@@ -53,24 +53,34 @@ Result<std::unique_ptr<Stream>> Stream::create(const Spec& spec, std::shared_ptr
 
     auto layout = plan_layout(spec, wish.slots, wish.workers);
     if (!layout) return std::unexpected(layout.error());
-    auto memory =
-        budget.reserve(layout->segment_bytes + layout->sample_segment_bytes(), "this stream", wish.account);
-    if (!memory) return std::unexpected(std::move(memory).error());
-    auto ring = BatchRing::create(*layout, identity);
+    std::unique_ptr<Stream> stream(new Stream(spec, std::move(dataset), identity, std::move(costs)));
+    stream->planned_ = std::move(*layout);
+    return stream;
+}
+
+Result<void> Stream::make_memory() {
+    const StreamLayout layout = std::exchange(planned_, {});
+    auto ring = BatchRing::create(layout, identity_);
     if (!ring) return std::unexpected(std::move(ring).error());
-    auto samples = Segment::create("speedyloader-samples", layout->sample_segment_bytes());
+    auto samples = Segment::create("speedyloader-samples", layout.sample_segment_bytes());
     if (!samples) return std::unexpected(std::move(samples).error().because("sample ring"));
     if (auto sealed = samples->seal_size(); !sealed) return std::unexpected(sealed.error());
-
-    std::unique_ptr<Stream> stream(new Stream(spec, std::move(dataset), identity, std::move(costs)));
-    stream->memory_ = std::move(*memory);
-    stream->ring_ = std::move(*ring);
-    stream->slots_ = SampleSlots(std::move(*samples), layout->sample_slot_bytes, layout->sample_slots);
-    stream->plan_copies();
+    ring_ = std::move(*ring);
+    slots_ = SampleSlots(std::move(*samples), layout.sample_slot_bytes, layout.sample_slots);
+    plan_copies();
     // Resumed after the last batch: nothing will be published that could be followed by the end.
-    if (stream->planned_all())
-        stream->ring_.publish_state(SL_DESCRIPTOR_END, spec.epochs, stream->front_step_);
-    return stream;
+    if (planned_all()) ring_.publish_state(SL_DESCRIPTOR_END, spec_.epochs, front_step_);
+    return {};
+}
+
+void Stream::give_up(KeptMemory& kept) {
+    const auto uid = memory_.uid();
+    if (!uid) return;
+    KeptMemory::Memory memory;
+    ring_.give_up(memory.lent);
+    (is_items() ? memory.lent : memory.own).push_back(slots_.give_up());  // else only workers have it
+    memory.reservation = std::move(memory_);
+    kept.give_up(*uid, std::move(memory));
 }
 
 const BatchPlan& Stream::plan(std::uint64_t epoch) {

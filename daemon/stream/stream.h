@@ -27,6 +27,7 @@
 #include "daemon/schedule/admission.h"
 #include "daemon/stream/batch_ring.h"
 #include "daemon/stream/dataset.h"
+#include "daemon/stream/kept_memory.h"
 #include "daemon/stream/ledger.h"
 #include "daemon/stream/memory_budget.h"
 #include "daemon/stream/sample_slots.h"
@@ -43,14 +44,22 @@ class Stream {
         std::uint32_t slots = 0;              // of the batch ring; 0: chosen
         std::optional<SavedPosition> resume;  // begin there
         OnChange on_change = OnChange::kRefuse;
-        std::uint32_t workers = 1;                          // of the daemon
-        std::optional<MemoryBudget::Account> account = {};  // whose its memory is
+        std::uint32_t workers = 1;  // of the daemon
     };
-    // Reserves and seals the stream's memory. Errors: kSpec (no batch, no fixed size, another stream's
-    // position), kUnsupported, kBudget, kNoMemory.
+    // Without its memory. Errors: kSpec (no batch, no fixed size, another stream's position), kUnsupported.
     static Result<std::unique_ptr<Stream>> create(const Spec& spec, std::shared_ptr<const Dataset> dataset,
                                                   const RingIdentity& identity, const Wish& wish,
-                                                  std::shared_ptr<CostModel> costs, MemoryBudget& budget);
+                                                  std::shared_ptr<CostModel> costs);
+    // Bytes of shared memory that it will have.
+    [[nodiscard]] std::uint64_t needs() const {
+        return planned_.segment_bytes + planned_.sample_segment_bytes();
+    }
+    void own(MemoryBudget::Share reservation) { memory_ = std::move(reservation); }
+    // Makes and seals the memory, which takes a while: on any thread, before the stream is used. kNoMemory.
+    Result<void> make_memory();
+    // What the client and its guests may keep of its memory goes on counting as the user's. Then the stream
+    // is nothing more; who made it without an account has no such memory.
+    void give_up(KeptMemory& kept);
 
     // The next planned place, or nothing after the last epoch. Fills in the task's place and sample.
     bool next_place(Task& task);
@@ -221,6 +230,7 @@ class Stream {
     std::shared_ptr<const Dataset> dataset_;
     RingIdentity identity_;
     MemoryBudget::Share memory_;
+    StreamLayout planned_;  // until the ring has it
     BatchRing ring_;
     SampleSlots slots_;
     Predictor predictor_;

@@ -42,6 +42,10 @@ def test_two_users_who_stream_at_once_get_the_bytes_that_each_gets_alone(service
     assert alone[ALICE]["hash"] != alone[BOB]["hash"]
 
 
+def names_of(pid):
+    return {re.search(r"speedyloader-(\w+)", name)[1] for name in memory_of(pid).values()}
+
+
 def test_no_worker_has_memory_of_another_users_stream(service, peers, few_photos):
     daemon = service()
     users = [peers(daemon, ALICE), peers(daemon, BOB)]
@@ -50,10 +54,9 @@ def test_no_worker_has_memory_of_another_users_stream(service, peers, few_photos
         peer.next()
     workers = {peer.uid: workers_of(daemon, peer.uid) for peer in users}
     assert [len(pids) for pids in workers.values()] == [2, 2] and len(set(sum(workers.values(), []))) == 4
+    for pid in itertools.chain(*workers.values()):
+        wait_for(lambda pid=pid: {"worker", "input", "samples"} <= names_of(pid), 10)  # it is no slow starter
     memory = {peer.uid: [memory_of(pid) for pid in workers[peer.uid]] for peer in users}
-    for found in itertools.chain(*memory.values()):
-        names = {name.split(":")[-1].split()[0].split("(")[0] for name in found.values()}
-        assert {"speedyloader-worker", "speedyloader-input", "speedyloader-samples"} <= names, names
     clients = {peer.uid: memory_of(peer.process.pid) for peer in users}
     for one, other in ((ALICE, BOB), (BOB, ALICE)):
         others = set().union(*memory[other], clients[other])

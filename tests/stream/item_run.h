@@ -37,13 +37,14 @@ inline Spec spec_of(std::uint64_t count, std::uint32_t batch, OrderPolicy policy
 // The conductor's and a guest's part, in the order of the plan or backwards.
 class Run {
   public:
-    Run(const Spec& spec, const std::vector<std::uint64_t>& items) : budget_(1ULL << 30) {
+    Run(const Spec& spec, const std::vector<std::uint64_t>& items) {
         auto order = order_of(items);
         auto costs = std::make_shared<CostModel>(CostModel::Items{order->items_end(), order->mean_hint()});
         auto made = Stream::create(spec, Dataset::of_items(spec.items.name, order),
-                                   {.boot_id = 1, .stream_id = 1}, {}, costs, budget_);
+                                   {.boot_id = 1, .stream_id = 1}, {}, costs);
         if (!made) fail_msg("%s", made.error().message.c_str());
         stream_ = std::move(*made);
+        assert_true(stream_->make_memory().has_value());
         auto assembler = Assembler::start(1);
         assert_true(assembler.has_value());
         assembler_ = std::move(*assembler);
@@ -133,7 +134,6 @@ class Run {
     EpochAccount account() { return stream_->ledger().accounts().front().second; }
 
   private:
-    MemoryBudget budget_;
     std::unique_ptr<Stream> stream_;
     std::unique_ptr<Assembler> assembler_;
     TaskTable tasks_;

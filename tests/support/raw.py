@@ -8,7 +8,7 @@ import struct
 
 HELLO, HELLO_REPLY, ERROR, OPEN, OPEN_REPLY, SEGMENT, CLOSE, CLOSE_REPLY = range(1, 9)
 STATUS, REPORT, DOCUMENT = range(9, 12)
-ITEMS = 16
+TRACE, ITEMS = 15, 16
 HEAD = struct.Struct("<IHHII")
 
 
