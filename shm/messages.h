@@ -6,7 +6,7 @@
  *
  *   client                          daemon
  *   HELLO (role client)        ->
- *                              <-   HELLO_REPLY, or ERROR (version, denied)
+ *                              <-   HELLO_REPLY, or ERROR (version, denied, budget)
  *   OPEN (options, spec, state) ->
  *                              <-   SEGMENT x 4 (batch, return page, wake, event; one descriptor each)
  *                              <-   OPEN_REPLY, or ERROR

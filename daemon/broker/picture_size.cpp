@@ -70,7 +70,7 @@ Result<std::string> ask(const WorkerProgram& program, int file) {
         return std::unexpected(os_error(Status::kInternal, "cannot start " + program.path, error));
     theirs.reset();
     auto text = read_all(answer.get());
-    if (!text) ::kill(pid, SIGKILL);
+    ::kill(pid, SIGKILL);  // it has answered, or never will: closing its output is not to end
     while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
     }
     return text.value_or("its header takes too long to read");

@@ -12,4 +12,4 @@ def test_beside_a_hostile_client_every_batch_is_right_and_no_sanitizer_has_anyth
     has_them = (with_sanitizers / "bin" / "speedyloaderd").exists()
     result = soak(with_sanitizers if has_them else BUILD, SECONDS)
     assert result["wrong"] == 0
-    assert result["batches"] > 0
+    assert result["low"] > 0  # in no window was the good client without batches

@@ -7,10 +7,12 @@ import struct
 import pytest
 from support.capi import Client
 from support.daemon import wait_for
-from support.raw import (CLOSE, DOCUMENT, ERROR, HELLO, HELLO_REPLY, ITEMS, OPEN, REPORT, STATUS, RawClient)
+from support.raw import (CLOSE, DOCUMENT, ERROR, HELLO, HELLO_REPLY, ITEMS, OPEN, REPORT, STATUS, TRACE,
+                         RawClient)
+from support.specs import id_spec
 
 PROTOCOL, VERSION, UNSUPPORTED = -4, -5, -17
-TRACE, GUEST = 15, 17
+GUEST = 17
 MAPPED, FORGET = 13, 14
 WORKER_ROLE, GUEST_ROLE = 2, 3
 
@@ -183,3 +185,15 @@ def test_who_does_not_read_its_answers_is_detached_and_holds_few_descriptors(dae
             answered += 1
     assert 0 < answered < 100
     wait_for(lambda: len(daemon.descriptors()) <= before, 5)
+
+
+@pytest.mark.parametrize("kind", [CLOSE, REPORT])
+def test_the_stream_of_another_connection_is_none(daemon, raw, id_set, kind):
+    with Client(daemon.socket) as other:
+        stream = other.open(id_spec(id_set(12)))
+        number = other.status()["streams"][0]["id"]
+        client = raw()
+        client.send(kind, 1, struct.pack("<Q", number))
+        assert error(client) == (-1, "no such stream")
+        assert sum(len(batch.ids()) for batch in stream.batches()) == 12
+        stream.close()
