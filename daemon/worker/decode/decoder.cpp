@@ -31,11 +31,19 @@ SampleResult<ImageInfo> Decoder::probe(std::span<const std::byte> bytes, std::ui
 
 SampleResult<ImageInfo> Decoder::read_header(ImageFormat format) {
     if (format == ImageFormat::kJpeg) return read_jpeg_header(bytes_);
-    if (format != ImageFormat::kBmp) return generic_.open(bytes_, format);
-    const auto header = read_bmp_header(bytes_);
-    if (!header) return std::unexpected(header.error());
-    bmp_ = *header;
-    return bmp_.info;
+    if (format == ImageFormat::kBmp) {
+        const auto header = read_bmp_header(bytes_);
+        if (!header) return std::unexpected(header.error());
+        bmp_ = *header;
+        return bmp_.info;
+    }
+    if (format == ImageFormat::kPnm) {
+        const auto header = read_pnm_header(bytes_);
+        if (!header) return std::unexpected(header.error());
+        pnm_header_ = *header;
+        return pnm_header_.info;
+    }
+    return generic_.open(bytes_, format);
 }
 
 SampleResult<Region> Decoder::decode_region(const RegionRequest& request) {
@@ -51,6 +59,8 @@ SampleResult<Region> Decoder::decode_region(const RegionRequest& request) {
             return jpeg_.decode(bytes_, info_, request);
         case ImageFormat::kBmp:
             return decode_bmp_region(request);
+        case ImageFormat::kPnm:
+            return pnm_.decode(bytes_, pnm_header_, request);
         default:
             break;
     }

@@ -13,6 +13,7 @@
 #include "daemon/worker/decode/generic.h"
 #include "daemon/worker/decode/image.h"
 #include "daemon/worker/decode/jpeg.h"
+#include "daemon/worker/decode/pnm.h"
 #include "shm/error.h"
 
 namespace sl {
@@ -37,6 +38,8 @@ class Decoder {
     GenericDecoder generic_;
     BmpHeader bmp_;
     Scratch bmp_rows_;
+    PnmHeader pnm_header_;
+    PnmDecoder pnm_;
 };
 
 }  // namespace sl

@@ -80,8 +80,6 @@ const char* loader_for(ImageFormat format) {
         case ImageFormat::kHeic:
         case ImageFormat::kAvif:
             return "heifload_buffer";
-        case ImageFormat::kPnm:
-            return "ppmload_source";
         default:
             return nullptr;
     }
@@ -115,13 +113,6 @@ VipsImage* load(std::span<const std::byte> bytes, ImageFormat format) {
         case ImageFormat::kAvif:
             vips_heifload_buffer(data, size, &image, "access", kTopDown, "fail_on", kStrict, nullptr);
             break;
-        case ImageFormat::kPnm: {
-            VipsSource* source = vips_source_new_from_memory(data, size);
-            if (source == nullptr) break;
-            vips_ppmload_source(source, &image, "access", kTopDown, "fail_on", kStrict, nullptr);
-            g_object_unref(source);
-            break;
-        }
         default:
             break;
     }
@@ -187,8 +178,6 @@ Result<void> start_codecs() {
         g_log_set_handler("VIPS", G_LOG_LEVEL_MASK, ignore_log, nullptr);  // a library does not print
         if (vips_init("speedyloader-worker") != 0) return false;
         vips_block_untrusted_set(TRUE);
-        // Blocked only for want of fuzzing there; a few lines of header, in a sandbox.
-        vips_operation_block_set("VipsForeignLoadPpm", FALSE);
         vips_concurrency_set(1);
         vips_cache_set_max(0);  // else a replaced file comes back as its old picture
         vips_cache_set_max_mem(0);
@@ -203,9 +192,9 @@ std::string describe_codecs() {
     std::string text = "jpeg (libjpeg API " + std::to_string(JPEG_LIB_VERSION) + ", libjpeg-turbo " +
                        std::to_string(LIBJPEG_TURBO_VERSION_NUMBER / 1000000) + "." +
                        std::to_string(LIBJPEG_TURBO_VERSION_NUMBER / 1000 % 1000) + "." +
-                       std::to_string(LIBJPEG_TURBO_VERSION_NUMBER % 1000) + "), bmp";
+                       std::to_string(LIBJPEG_TURBO_VERSION_NUMBER % 1000) + "), bmp, pnm";
     for (ImageFormat format : {ImageFormat::kPng, ImageFormat::kGif, ImageFormat::kWebp, ImageFormat::kTiff,
-                               ImageFormat::kPnm, ImageFormat::kHeic, ImageFormat::kAvif}) {
+                               ImageFormat::kHeic, ImageFormat::kAvif}) {
         if (!is_linked(loader_for(format))) continue;
         text += ", ";
         text += to_string(format);

@@ -1,11 +1,10 @@
-// Every format but JPEG and BMP, through libvips, from memory.
+// Every format but JPEG, BMP and PNM, through libvips, from memory.
 //
 // Called by Decoder; one per worker, not thread-safe. start_codecs() runs once per process, before the
 // sandbox closes: libvips loads its modules there. Loaders are named by the sniffed format, so content can
-// never reach one that was not meant; those that libvips itself marks as untrusted (all but the portable
-// anymaps') are blocked besides. Rows are pulled on the calling thread, top to bottom, so libvips starts no
-// thread; libwebp alone starts one per lossy picture, so the sandbox lets threads start. No file is opened
-// after start_codecs().
+// never reach one that was not meant; those that libvips itself marks as untrusted are blocked besides. Rows
+// are pulled on the calling thread, top to bottom, so libvips starts no thread; libwebp alone starts one per
+// lossy picture, so the sandbox lets threads start. No file is opened after start_codecs().
 //
 // What comes out: frame or page 0; alpha dropped, not blended, as Pillow's convert("RGB") does; palettes,
 // grey and 1 bit spread to RGB; 16 bits to 8 as round(v / 257); no colour management, whatever profile is
@@ -30,7 +29,7 @@ namespace sl {
 // call does nothing. Fails with the library's sentence.
 Result<void> start_codecs();
 
-// The formats that this build decodes, with their libraries: "jpeg (libjpeg-turbo 2.1.5), png, ...".
+// The formats that this build decodes, with their libraries: "jpeg (libjpeg-turbo 2.1.5), bmp, ...".
 std::string describe_codecs();
 
 class GenericDecoder {

@@ -1,18 +1,20 @@
 // The places where formats keep a picture's size; see glance.h. Sources: PNG (RFC 2083), GIF89a, WebP
-// container and VP8 (RFC 6386), TIFF 6.0.
+// container and VP8 (RFC 6386), TIFF 6.0. JPEG, BMP and PNM have readers of their own.
 #include "daemon/worker/decode/glance.h"
 
 #include <algorithm>
 
 #include "daemon/worker/decode/bmp.h"
 #include "daemon/worker/decode/jpeg_header.h"
+#include "daemon/worker/decode/pnm.h"
 #include "daemon/worker/decode/sniff.h"
 
 namespace sl {
 namespace {
 
 using Bytes = std::span<const std::byte>;
-constexpr std::size_t kFarEnough = 1 << 20;  // of a JPEG: behind any thumbnail and profile
+constexpr std::size_t kFarEnough =
+    1 << 20;  // behind any thumbnail and profile of a JPEG, any comment of a PNM
 
 using Found = std::optional<ImageInfo>;
 
@@ -93,6 +95,10 @@ std::optional<ImageInfo> glance(std::span<const std::byte> bytes) {
         }
         case ImageFormat::kBmp: {
             const auto header = read_bmp_header(bytes);
+            return header ? Found(header->info) : std::nullopt;
+        }
+        case ImageFormat::kPnm: {
+            const auto header = read_pnm_header(bytes.first(std::min(bytes.size(), kFarEnough)));
             return header ? Found(header->info) : std::nullopt;
         }
         case ImageFormat::kPng:

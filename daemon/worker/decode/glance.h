@@ -13,7 +13,7 @@
 
 namespace sl {
 
-// JPEG, PNG, GIF, WebP, TIFF and BMP. Neither side of the picture is 0.
+// JPEG, PNG, GIF, WebP, TIFF, BMP and PNM. Neither side of the picture is 0.
 std::optional<ImageInfo> glance(std::span<const std::byte> bytes);
 
 }  // namespace sl

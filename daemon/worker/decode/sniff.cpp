@@ -58,10 +58,14 @@ ImageFormat sniff_ftyp(std::string_view text) {
     return found;
 }
 
-// PBM, PGM and PPM: 'P', a digit, white space or a comment. Two letters alone would claim any text.
+// PBM, PGM and PPM: 'P', a digit, white space or a comment. Two letters alone would claim any text. PFM: 'P',
+// 'f' or 'F', white space and a digit; "PF " begins sentences.
 bool is_pnm(std::string_view text) {
-    if (text.size() < 3 || text[0] != 'P' || text[1] < '1' || text[1] > '6') return false;
-    return " \t\r\n#"sv.find(text[2]) != std::string_view::npos;
+    if (text.size() < 3 || text[0] != 'P') return false;
+    const bool space = " \t\n\v\f\r"sv.find(text[2]) != std::string_view::npos;
+    if (text[1] >= '1' && text[1] <= '6') return space || text[2] == '#';
+    const bool floats = text[1] == 'f' || text[1] == 'F';
+    return floats && space && text.size() > 3 && text[3] >= '0' && text[3] <= '9';
 }
 
 std::string hex(std::string_view text) {
