@@ -29,16 +29,26 @@ int adopt_descriptors(msghdr& header, UniqueFd& first) {
 
 }  // namespace
 
-Received receive(int socket, Packet& packet, std::string& why) {
+std::optional<std::uint32_t> next_type(int socket) {
+    sl_message head{};
+    const ssize_t got = ::recv(socket, &head, sizeof head, MSG_PEEK | MSG_DONTWAIT);
+    if (got != sizeof head) return std::nullopt;
+    return head.type;
+}
+
+Received receive(int socket, Packet& packet, std::string& why, Carry carry) {
     packet.fd.reset();
     packet.length = 0;
+    packet.carried = false;
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * 4)];
     iovec vector{packet.data, sizeof packet.data};
     msghdr header{};
     header.msg_iov = &vector;
     header.msg_iovlen = 1;
-    header.msg_control = control;
-    header.msg_controllen = sizeof control;
+    if (carry == Carry::kDescriptor) {
+        header.msg_control = control;
+        header.msg_controllen = sizeof control;
+    }
     ssize_t got = 0;
     do {
         got = ::recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
@@ -53,7 +63,8 @@ Received receive(int socket, Packet& packet, std::string& why) {
         return Received::kClosed;
     }
     packet.length = static_cast<std::uint32_t>(got);
-    if ((header.msg_flags & MSG_CTRUNC) != 0) {
+    packet.carried = (header.msg_flags & MSG_CTRUNC) != 0;
+    if (packet.carried && carry == Carry::kDescriptor) {
         packet.fd.reset();
         why = "descriptors of a message were cut off (too many open files?)";
         return Received::kMalformed;

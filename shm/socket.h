@@ -1,12 +1,13 @@
 // Control messages over SOCK_SEQPACKET: one packet, one message, at most one descriptor.
 //
-// A received packet is copied into the caller's buffer and its length is checked before anybody looks at it; the
-// version is checked by whoever answers a HELLO. Descriptors that a message should not carry are closed.
+// A received packet is copied into the caller's buffer and its length is checked before anybody looks at it;
+// the version is checked by whoever answers a HELLO. Descriptors that nobody asked for are not taken.
 // Thread-safe per socket in the kernel's sense: packets never mix.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -20,6 +21,7 @@ struct Packet {
     alignas(16) std::byte data[SL_MESSAGE_MAX];
     std::uint32_t length = 0;
     UniqueFd fd;
+    bool carried = false;  // it came with descriptors that nobody took
 
     [[nodiscard]] const sl_message& head() const { return *reinterpret_cast<const sl_message*>(data); }
     // The body as a message struct, or nullptr if the packet is too short for it.
@@ -36,9 +38,16 @@ struct Packet {
 
 enum class Received { kMessage, kNothing, kClosed, kMalformed };
 
+// Whether a packet may bring a descriptor. From strangers none is taken that is not asked for: to close one
+// of a file system of theirs asks that file system, and waits for its answer beyond any signal.
+enum class Carry { kNothing, kDescriptor };
+
 // Never blocks. kMalformed: a packet that is no message (too short, too long, cut descriptors); its reason in
-// `why`.
-Received receive(int socket, Packet& packet, std::string& why);
+// `why`. With kNothing the kernel drops what came along, and `carried` says so.
+Received receive(int socket, Packet& packet, std::string& why, Carry carry);
+
+// The type of the message that receive() would give; nothing if there is none, or no message.
+std::optional<std::uint32_t> next_type(int socket);
 
 // Sends head + body [+ tail] [+ descriptor] without blocking. Fills in length and version. EAGAIN is an
 // error: a peer that lets its socket fill up does not read its replies.

@@ -36,8 +36,7 @@ void Refusals::add(UniqueFd socket, Error why) {
 
 bool Refusals::answer(const Waiting& waiting) {
     std::string ignored;
-    const Received got = receive(waiting.socket.get(), packet_, ignored);
-    packet_.fd.reset();
+    const Received got = receive(waiting.socket.get(), packet_, ignored, Carry::kNothing);
     if (got == Received::kNothing) return false;
     if (got != Received::kMessage) return true;
     auto message = make_message<sl_msg_error>(SL_MSG_ERROR, packet_.head().request);

@@ -158,7 +158,8 @@ bool Session::on_readable() {
         if (handled > 0 && std::chrono::steady_clock::now() > enough)
             return true;  // the socket stays readable
         std::string why;
-        switch (receive(socket_.get(), context_.packet, why)) {
+        const bool brings = greeted_ && !is_guest_ && next_type(socket_.get()) == SL_MSG_ITEMS;
+        switch (receive(socket_.get(), context_.packet, why, brings ? Carry::kDescriptor : Carry::kNothing)) {
             case Received::kNothing:
                 return true;
             case Received::kClosed:
@@ -185,7 +186,7 @@ bool Session::detach(const Packet& packet, const Error& why) {
 
 bool Session::handle(Packet& packet) {
     const sl_message& head = packet.head();
-    if (packet.fd && head.type != SL_MSG_ITEMS)
+    if (packet.carried)
         return detach(packet, {Status::kProtocol, "it sent a descriptor that nobody asked for", 0});
     if (!greeted_ && head.type != SL_MSG_HELLO) {
         return reply_error(head.request, {Status::kProtocol, "the first message must be HELLO", 0});

@@ -28,7 +28,7 @@ void WorkerPool::on_message(std::size_t index) {
     Entry& entry = entries_[index];
     if (!entry.worker) return;
     std::string why;
-    switch (receive(entry.worker->socket(), *packet_, why)) {
+    switch (receive(entry.worker->socket(), *packet_, why, Carry::kNothing)) {
         case Received::kNothing:
             return;
         case Received::kClosed:
@@ -40,6 +40,7 @@ void WorkerPool::on_message(std::size_t index) {
         case Received::kMessage:
             break;
     }
+    if (packet_->carried) return kill(entry, "sent a descriptor that nobody asked for");
     std::uint32_t type = packet_->head().type;
     if (type == SL_MSG_HELLO && !entry.worker->greeted()) return on_hello(entry);
     if (const auto* error = packet_->as<sl_msg_error>();

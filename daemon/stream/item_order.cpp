@@ -21,6 +21,13 @@ constexpr double kLeastMean = 1e-300;  // hints are divided by it
 constexpr std::uint64_t kBlock = 512;  // what st_blocks counts in
 
 Result<void> check_memory(int fd, std::uint64_t bytes) {
+    // Seals first: only a memfd has any, and what else it may be could take its time to be looked at.
+    constexpr int kWanted = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+    const int seals = ::fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || (seals & kWanted) != kWanted) {
+        return fail(Status::kInvalidArgument,
+                    "the items' memory is not sealed against shrinking, growing and writing");
+    }
     struct stat info {};
     if (::fstat(fd, &info) != 0)
         return std::unexpected(os_error(Status::kInvalidArgument, "cannot examine the items", errno));
@@ -28,12 +35,6 @@ Result<void> check_memory(int fd, std::uint64_t bytes) {
         return fail(Status::kInvalidArgument, "the items' memory has " + std::to_string(info.st_size) +
                                                   " bytes, allowed: " + std::to_string(bytes) +
                                                   ", as their count says");
-    }
-    constexpr int kWanted = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
-    const int seals = ::fcntl(fd, F_GET_SEALS);
-    if (seals < 0 || (seals & kWanted) != kWanted) {
-        return fail(Status::kInvalidArgument,
-                    "the items' memory is not sealed against shrinking, growing and writing");
     }
     // What was never written would be made here, page by page, at the daemon's cost.
     if (static_cast<std::uint64_t>(info.st_blocks) * kBlock < bytes)

@@ -57,7 +57,7 @@ Result<void> Attachment::wait_readable() {
 Result<void> Attachment::read_messages() {
     while (true) {
         std::string why;
-        switch (receive(socket_.get(), *packet_, why)) {
+        switch (receive(socket_.get(), *packet_, why, Carry::kDescriptor)) {
             case Received::kNothing:
                 return {};
             case Received::kClosed:

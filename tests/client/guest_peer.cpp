@@ -135,7 +135,7 @@ sl_status GuestPeer::attach(sl_guest** guest, const std::function<void()>& greet
 const Packet& GuestPeer::hear() {
     std::string why;
     while (true) {
-        switch (receive(socket_.get(), *packet_, why)) {
+        switch (receive(socket_.get(), *packet_, why, Carry::kDescriptor)) {
             case Received::kNothing:
                 require(wait_readable(socket_.get()), "no message in time");
                 continue;

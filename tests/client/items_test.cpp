@@ -64,7 +64,7 @@ class Refuser {
         std::string why;
         char byte = 0;
         while (::recv(socket.get(), &byte, 1, MSG_PEEK) > 0 &&
-               receive(socket.get(), *packet, why) == Received::kMessage) {
+               receive(socket.get(), *packet, why, Carry::kDescriptor) == Received::kMessage) {
             const sl_message head = packet->head();
             if (head.type == SL_MSG_HELLO) {
                 auto reply = make_message<sl_msg_hello_reply>(SL_MSG_HELLO_REPLY, head.request);

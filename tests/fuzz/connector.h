@@ -57,7 +57,7 @@ class Connector {
         sl_message wish{};
         std::string why;
         if (!send_message(control_.get(), &wish, sizeof wish) || !readable(control_.get(), 4000)) return {};
-        if (receive(control_.get(), packet, why) != Received::kMessage) return {};
+        if (receive(control_.get(), packet, why, Carry::kDescriptor) != Received::kMessage) return {};
         return std::move(packet.fd);
     }
 

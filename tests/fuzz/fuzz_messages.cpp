@@ -225,7 +225,7 @@ class Intruder {
     void read_replies() {
         static_cast<void>(readable(socket_.get(), 1));
         std::string why;
-        for (int i = 0; i < 16 && receive(socket_.get(), *packet_, why) == Received::kMessage; ++i)
+        for (int i = 0; i < 16 && receive(socket_.get(), *packet_, why, Carry::kDescriptor) == Received::kMessage; ++i)
             keep();
     }
 
@@ -276,7 +276,7 @@ void check_service(Daemon& daemon) {
     for (const std::uint32_t wanted : {SL_MSG_HELLO_REPLY, SL_MSG_DOCUMENT}) {
         if (!readable(socket.get(), 20'000)) broken("an honest client is not answered");
         std::string why;
-        if (receive(socket.get(), packet, why) != Received::kMessage || packet.head().type != wanted)
+        if (receive(socket.get(), packet, why, Carry::kDescriptor) != Received::kMessage || packet.head().type != wanted)
             broken("an honest client gets another answer");
         auto status = make_message<sl_msg_hello>(SL_MSG_STATUS, 2);
         static_cast<void>(send_message(socket.get(), &status.head, sizeof status.head));

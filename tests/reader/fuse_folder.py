@@ -1,6 +1,6 @@
 """A real folder through FUSE, with faults on demand: fuse_folder.py MOUNTPOINT SOURCE RULES.
 
-RULES is a folder of JSON files, one for each faulty file and named as that one, or "all": {"on": "read" or "open",
+RULES is a folder of JSON files, one for each faulty file and named as that one, or "all": {"on": "read", "open" or "flush",
 "error": "EIO", "times": 3} fails so often, then works; {"on": "read", "sleep": true} does not answer until the
 rule is removed; {"on": "read", "takes": 0.02} answers so many seconds later, as a slow store does. It prints "ready" when mounted and runs until it is unmounted.
 
@@ -83,6 +83,9 @@ def serve(mountpoint, source, rules):
         def open(self, path, flags):
             self.fault("open", path)
             return os.open(source + path, os.O_RDONLY)
+
+        def flush(self, path, fh):
+            self.fault("flush", path)
 
         def release(self, path, fh):
             os.close(fh)

@@ -32,7 +32,7 @@ struct Pair {
         here.reset(sockets[0]);
         there.reset(sockets[1]);
     }
-    Received receive_here() { return receive(here.get(), *packet, why); }
+    Received receive_here() { return receive(here.get(), *packet, why, Carry::kDescriptor); }
 };
 
 int open_descriptors() {
@@ -158,6 +158,22 @@ void more_descriptors_than_fit_are_malformed_and_none_leaks(void**) {
         expect_malformed(message_of(64, 64), fds);
 }
 
+void what_is_not_to_carry_is_told_apart_and_its_descriptors_are_not_taken(void**) {
+    Pair pair;
+    const int before = open_descriptors();
+    assert_false(next_type(pair.here.get()).has_value());
+    assert_true(send_raw(pair.there.get(), message_of(64, 64), 2));
+    assert_true(next_type(pair.here.get()).has_value());
+    assert_true(next_type(pair.here.get()).has_value());  // it is still there
+    std::string why;
+    assert_true(receive(pair.here.get(), *pair.packet, why, Carry::kNothing) == Received::kMessage);
+    assert_true(pair.packet->carried);
+    assert_int_equal(open_descriptors(), before);
+    assert_true(send_raw(pair.there.get(), message_of(64, 64), 0));
+    assert_true(receive(pair.here.get(), *pair.packet, why, Carry::kNothing) == Received::kMessage);
+    assert_false(pair.packet->carried);
+}
+
 void an_empty_packet_with_descriptors_leaks_none(void**) {
     Pair pair;
     const int before = open_descriptors();
@@ -235,6 +251,7 @@ int main() {
         cmocka_unit_test(a_packet_longer_than_a_message_may_be_is_malformed),
         cmocka_unit_test(two_to_four_descriptors_are_malformed_and_none_leaks),
         cmocka_unit_test(more_descriptors_than_fit_are_malformed_and_none_leaks),
+        cmocka_unit_test(what_is_not_to_carry_is_told_apart_and_its_descriptors_are_not_taken),
         cmocka_unit_test(an_empty_packet_with_descriptors_leaks_none),
         cmocka_unit_test(a_descriptor_cut_off_for_want_of_numbers_is_malformed),
         cmocka_unit_test(a_peer_that_has_gone_reads_as_closed_and_sending_to_it_is_an_error),

@@ -31,7 +31,7 @@ bool wait_readable(int fd, int milliseconds) {
 Received next_message(Worker& worker, Packet& packet) {
     std::string why;
     while (true) {
-        const Received got = receive(worker.socket(), packet, why);
+        const Received got = receive(worker.socket(), packet, why, Carry::kDescriptor);
         if (got != Received::kNothing) return got;
         if (!wait_readable(worker.socket(), kPatienceMs)) return Received::kNothing;
     }
