@@ -26,6 +26,7 @@ Server::Server(EventLoop& loop, Conductor& conductor, UniqueFd listener, ServerO
       options_(std::move(options)),
       rights_(options_.is_private),
       refusals_(loop, *packet_),
+      goodbyes_(loop),
       documents_(loop, conductor.background()) {}
 
 Result<std::unique_ptr<Server>> Server::create(EventLoop& loop, Conductor& conductor, UniqueFd listener,
@@ -168,6 +169,7 @@ void Server::watch_greetings() {
 std::size_t Server::clients_of(uid_t uid) const {
     auto count = static_cast<std::size_t>(
         std::ranges::count_if(sessions_, [uid](const auto& entry) { return entry.second->uid() == uid; }));
+    count += goodbyes_.of(uid);
     for (const auto& [number, crew] : conductor_.crews().all()) {
         if (!crew->is_native() && crew->uid == uid) count += crew->pool->living();
     }
@@ -187,7 +189,10 @@ void Server::end(std::uint64_t id) {
     auto guest = found->second->take_guest();
     loop_.remove(guest ? guest->socket.get() : found->second->socket());
     loop_.remove(guest ? guest->pidfd.get() : found->second->pidfd());
+    const uid_t uid = found->second->uid();
+    UniqueFd socket = found->second->take_socket();
     sessions_.erase(found);
+    goodbyes_.add(std::move(socket), uid);
     SL_FAULT(daemon_session_ended);
     if (guest) take_in(std::move(*guest));
     leave_if_alone();

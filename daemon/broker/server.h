@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 
+#include "daemon/broker/goodbyes.h"
 #include "daemon/broker/refusals.h"
 #include "daemon/broker/rights.h"
 #include "daemon/broker/session.h"
@@ -66,6 +67,7 @@ class Server {
     Refusals refusals_;
     std::chrono::steady_clock::time_point told_;  // of refusals, in the log
     bool watching_greetings_ = false;
+    Goodbyes goodbyes_;
     KeptMemory documents_;  // answers that clients have not let go of
     std::unique_ptr<ScanQueue> scans_;
     std::uint64_t next_id_ = 1;

@@ -1,8 +1,6 @@
 #include "daemon/broker/session.h"
 
-#include <linux/sockios.h>
 #include <spdlog/spdlog.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -11,6 +9,7 @@
 #include <iterator>
 #include <span>
 
+#include "daemon/broker/goodbyes.h"
 #include "shm/fault.h"
 
 namespace sl {
@@ -20,19 +19,10 @@ namespace {
 // Then the others get their turn.
 constexpr int kMessagesAtOnce = 16;
 constexpr std::chrono::milliseconds kTimeAtOnce{1};
-// Answers with a descriptor that a client may leave unread, as the kernel counts bytes: some thirty.
-// Descriptors under way count for the daemon's user, and too many of them would stop everybody's.
-constexpr int kMostUnread = 24 * 1024;
-
 constexpr std::size_t kLargeDocument = 1 << 20;
 // Documents of a user that have not been let go of: four large traces, or so many small ones.
 constexpr std::size_t kMostDocuments = 64;
 constexpr std::uint64_t kMostDocumentBytes = 64 << 20;
-
-int unread(int socket) {
-    int bytes = 0;
-    return ::ioctl(socket, SIOCOUTQ, &bytes) == 0 ? bytes : 0;
-}
 
 std::string text_of(std::span<const char> field) {
     return {field.data(), ::strnlen(field.data(), field.size())};
@@ -93,6 +83,13 @@ bool Session::reply_error(std::uint32_t request, const Error& error) {
     return sent(send_struct(socket_.get(), message));
 }
 
+// Whether at most so many bytes of answers are unread.
+bool Session::reads(int most_unread) const {
+    if (unread(socket_.get()) <= most_unread) return true;
+    spdlog::warn("client {} detached: it does not read its answers", peer_.pid);
+    return false;
+}
+
 bool Session::may_have_a_document() {
     const auto has_room = [this] {
         const KeptMemory::Sum kept = context_.documents.sum(uid());
@@ -107,10 +104,7 @@ bool Session::reply_document(std::uint32_t request, std::initializer_list<std::s
     for (const auto& part : parts)
         bytes += part.size();
     // A trace is large, and no user's account has it: one at a time.
-    if (unread(socket_.get()) > (bytes < kLargeDocument ? kMostUnread : 0)) {
-        spdlog::warn("client {} detached: it does not read its answers", peer_.pid);
-        return false;
-    }
+    if (!reads(bytes < kLargeDocument ? kMostUnread : 0)) return false;
     if (!may_have_a_document()) {
         return reply_error(request, {Status::kBudget,
                                      "user " + std::to_string(uid()) +

@@ -53,6 +53,9 @@ class Session {
     // Of a session that is over: the guest worker that its peer wants to be, with the session's descriptors.
     std::optional<Guest> take_guest() { return std::exchange(guest_, std::nullopt); }
 
+    // Of one that is over and no guest: its socket.
+    [[nodiscard]] UniqueFd take_socket() { return std::move(socket_); }
+
     [[nodiscard]] int socket() const { return socket_.get(); }
     [[nodiscard]] int pidfd() const { return pidfd_.get(); }
     // Whether it has said what it is; a guest worker has when it has named its crew.
@@ -82,6 +85,10 @@ class Session {
     bool hand_over(std::uint32_t request, Stream& stream);
     Result<void> send_segments(std::uint32_t request, Stream& stream);
     bool reply_error(std::uint32_t request, const Error& error);
+    // Answers with a descriptor that a client may leave unread, as the kernel counts bytes: some thirty.
+    // Descriptors under way count for the daemon's user, and too many of them would stop everybody's.
+    static constexpr int kMostUnread = 24 * 1024;
+    [[nodiscard]] bool reads(int most_unread) const;
     [[nodiscard]] bool may_have_a_document();
     bool reply_document(std::uint32_t request, std::initializer_list<std::span<const std::byte>> parts);
     bool reply_json(std::uint32_t request, const std::string& json);

@@ -164,6 +164,10 @@ void Session::start_stream(std::uint32_t request, const Stream::Wish& wish, Scan
 
 bool Session::hand_over(std::uint32_t request, Stream& stream) {
     SL_FAULT(daemon_stream_made);
+    if (!reads(kMostUnread)) {
+        context_.conductor.close(&stream);
+        return false;
+    }
     if (auto attached = send_segments(request, stream); !attached) {
         context_.conductor.close(&stream);
         return reply_error(request, attached.error());

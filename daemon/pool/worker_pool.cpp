@@ -8,6 +8,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <ctime>
+#include <fstream>
+#include <sstream>
+#include <string>
 
 namespace sl {
 
@@ -38,6 +41,21 @@ double cpu_of(pid_t pid) {
     timespec time{};
     if (::clock_getcpuclockid(pid, &clock) != 0 || ::clock_gettime(clock, &time) != 0) return 0;
     return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+// 0 if it cannot be told. The name, in brackets, may hold anything: what counts comes behind the last one.
+std::uint32_t threads_of(pid_t pid) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+    std::string line;
+    std::getline(file, line);
+    std::istringstream fields(line.substr(std::min(line.rfind(')') + 1, line.size())));
+    constexpr int kBetween = 17;  // fields 3 to 19 of proc(5)
+    std::string skipped;
+    for (int i = 0; i < kBetween; ++i)
+        fields >> skipped;
+    std::uint32_t threads = 0;
+    fields >> threads;
+    return threads;
 }
 
 double seconds(const timeval& time) {
@@ -218,7 +236,12 @@ void WorkerPool::tick() {
     for (Entry& entry : entries_) {
         if (!entry.worker) continue;
         send_news(entry);  // its socket may have been full, or we out of something
-        takes_guests_ ? look_for_slow_guest(entry) : look_for_hang(entry);
+        if (takes_guests_) {
+            look_for_slow_guest(entry);
+        } else {
+            look_for_hang(entry);
+            look_for_threads(entry);
+        }
     }
 }
 
@@ -229,6 +252,14 @@ void WorkerPool::look_for_hang(Entry& entry) {
     entry.ticks = 0;
     if (!entry.worker->held().empty()) entry.overdue = entry.worker->held().front();
     kill(entry, "has done nothing for " + std::to_string(limit_ticks_) + " s");
+}
+
+// Codecs start a few. One that has been taken over could start so many that nobody else of the service can.
+void WorkerPool::look_for_threads(Entry& entry) {
+    constexpr std::uint32_t kMost = 64;
+    if (entry.at_fault) return;
+    const std::uint32_t threads = threads_of(entry.worker->pid());
+    if (threads > kMost) kill(entry, "runs " + std::to_string(threads) + " threads");
 }
 
 std::size_t WorkerPool::living() const {

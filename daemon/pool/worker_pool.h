@@ -154,6 +154,7 @@ class WorkerPool {
     void tell(Error error);
     void tick();
     void look_for_hang(Entry& entry);
+    void look_for_threads(Entry& entry);
 
     // guests.cpp: those that come and go by themselves
     std::size_t free_place();

@@ -120,6 +120,21 @@ int by_thread() {
     return error != 0 ? error : ::pthread_join(thread, nullptr);
 }
 
+// So many that nobody else could start one; they do nothing, for ever.
+int by_threads() {
+    constexpr int kMany = 200;
+    for (int i = 0; i < kMany; ++i) {
+        pthread_t thread{};
+        const auto sleep = [](void*) -> void* {
+            for (;;)
+                ::pause();
+        };
+        if (const int error = ::pthread_create(&thread, nullptr, sleep, nullptr); error != 0) return error;
+        ::pthread_detach(thread);
+    }
+    return 0;
+}
+
 // Writes where no write may go: the worker dies.
 int by_store(const std::byte* where) {
     *const_cast<volatile std::byte*>(where) = std::byte{1};
@@ -137,6 +152,7 @@ int attempt(std::string_view name, const InHand& hand) {
     const int parent = ::getppid();
     if (name == "nothing") return 0;
     if (name == "thread") return by_thread();
+    if (name == "threads") return by_threads();
     if (name == "open") return of(::syscall(SYS_open, "/etc/passwd", O_RDONLY));
     if (name == "openat") return of(::openat(AT_FDCWD, "/etc/passwd", O_RDONLY));
     if (name == "openat2") return by_openat2();

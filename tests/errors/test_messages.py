@@ -127,7 +127,7 @@ def test_a_descriptor_that_nobody_asked_for_ends_the_connection(daemon, raw, kin
     assert hung_up(client)
     assert os.read(reading, 1) == b""  # the daemon has closed its copy
     os.close(reading)
-    assert len(daemon.descriptors()) <= before
+    wait_for(lambda: len(daemon.descriptors()) <= before, 5)
 
 
 @pytest.mark.parametrize("kind, body, word", [

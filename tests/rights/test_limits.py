@@ -9,7 +9,7 @@ import time
 import pytest
 from support.capi import Client, Error
 from support.daemon import wait_for
-from support.raw import ERROR, HEAD, HELLO, RawClient
+from support.raw import ERROR, HEAD, HELLO, STATUS, RawClient
 from support.specs import id_spec
 from support.users import MEMBER, OTHER_MEMBER, STRANGER, root
 
@@ -95,9 +95,11 @@ def test_a_user_connects_so_often_and_others_are_not_kept_waiting(serve, tree):
     assert daemon.log().count("refused: user") <= 2 + time.monotonic() - began
 
 
-def _connects(daemon):
-    with contextlib.suppress(Error):
-        MEMBER.client(daemon).disconnect()
+def _connects(daemon, clients=1):
+    """Whether so many can at a time."""
+    with contextlib.suppress(Error), contextlib.ExitStack() as connected:
+        for _ in range(clients):
+            connected.enter_context(MEMBER.client(daemon))
         return True
     return False
 
@@ -148,3 +150,53 @@ def test_a_client_that_says_nothing_costs_next_to_nothing_and_is_detached(serve,
         each.close()
     assert GREETING_DEADLINE - 2 < time.monotonic() - began < GREETING_DEADLINE + 4
     wait_for(lambda: len(daemon.descriptors()) <= descriptors + 2, 5)
+
+
+def unread_answers(daemon):
+    """A connection of MEMBER's that was hung up on for reading none of its answers."""
+    client = MEMBER.raw(daemon)
+    client.socket.settimeout(5)
+    with contextlib.suppress(OSError):
+        for _ in range(200):
+            client.send(STATUS, 1)
+    return client
+
+
+def test_who_was_hung_up_on_counts_until_its_answers_are_read_or_thrown_away(serve, tree):
+    daemon = serve(limited(tree, clients=3))
+    ended = [unread_answers(daemon) for _ in range(3)]
+    wait_for(lambda: not daemon.status()["others"]["sessions"] and len(daemon.status()["sessions"]) == 1, 10)
+    with pytest.raises(Error) as refused:
+        MEMBER.client(daemon)
+    beyond(refused, "clients", 3)
+    OTHER_MEMBER.client(daemon).disconnect()
+    ended.pop().close()
+    wait_for(lambda: _connects(daemon), 5)
+    for client in ended:
+        with contextlib.suppress(ConnectionError):
+            while True:
+                fd = client.receive()[3]
+                if fd is not None:
+                    os.close(fd)
+    wait_for(lambda: _connects(daemon, 3), 5)
+    for client in ended:
+        client.close()
+
+
+def test_streams_that_nobody_takes_are_not_sent_without_end(serve, tree):
+    """Each has four descriptors, which count for the daemon until they are read."""
+    daemon = serve(root(tree / "root"))
+    client = MEMBER.raw(daemon)
+    with contextlib.suppress(OSError):
+        for request in range(60):
+            client.ask_for_stream(request, id_spec(tree / "root" / "train", batch=4), 2)
+    wait_for(lambda: "does not read its answers" in daemon.log(), 10)
+    taken = 0
+    with contextlib.suppress(ConnectionError):
+        while True:
+            fd = client.receive()[3]
+            if fd is not None:
+                os.close(fd)
+                taken += 1
+    assert taken <= 40
+    client.close()

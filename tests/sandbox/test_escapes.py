@@ -8,7 +8,7 @@ import pytest
 
 import test_card
 from support.capi import BUILD, Client
-from support.daemon import PROGRAMS
+from support.daemon import PROGRAMS, wait_for
 from support.quarantine import PLENTY
 from support.specs import id_spec
 
@@ -66,6 +66,14 @@ def test_a_decoder_that_writes_where_it_may_not_is_stopped_by_the_kernel(daemons
         assert told[name]["kind"] == "poison"
         assert f"signal {signal}" in told[name]["reason"], told[name]
     assert daemon.status()["worker_deaths"] == 2 * len(DEATHS)
+
+
+def test_a_decoder_that_starts_threads_without_end_is_killed(daemons, open_folder):
+    told, daemon = answers(daemons, open_folder, ["threads"])
+    assert told["threads"]["reason"] in ("threads: done", "threads: Resource temporarily unavailable",
+                                         "threads: Cannot allocate memory", "threads: Operation not permitted")
+    wait_for(lambda: daemon.status()["worker_deaths"] == 1, 10)
+    assert " threads: killed" in daemon.log()
 
 
 def test_without_the_sandbox_the_same_attempts_are_not_refused(daemons, open_folder):
