@@ -56,7 +56,7 @@ void memory_that_somebody_could_change_is_refused(void**) {
     }
     int ends[2];
     assert_int_equal(::pipe(ends), 0);
-    assert_order_refused(ends[0], 1, false, "the items' memory has 0 bytes, allowed: 8, as their count says");
+    assert_order_refused(ends[0], 1, false, kMessage);
     ::close(ends[0]);
     ::close(ends[1]);
 }
