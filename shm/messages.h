@@ -14,8 +14,9 @@
  *                              <-   CLOSE_REPLY / DOCUMENT (a sealed memfd with JSON), or ERROR
  *   TRACE                      ->
  *                              <-   DOCUMENT (a sealed memfd with what shm/trace.h says), or ERROR
- *   ITEMS (order; one descriptor), and then the OPEN of a stream of items. ITEMS has no answer of its own:
- *   what is wrong with it is the OPEN's error
+ *   ITEMS (a part of an order) until it is whole, and then the OPEN of a stream of items. ITEMS has no answer
+ *   of its own: what is wrong with it is the OPEN's error. No descriptor ever goes this way: to close one of a
+ *   stranger's file system waits for that file system
  *
  *   worker                          daemon
  *   HELLO (role worker)        ->
@@ -66,7 +67,7 @@ enum {
     SL_MSG_MAPPED = 13,
     SL_MSG_FORGET = 14,
     SL_MSG_TRACE = 15, /* since 1.2; sl_message alone */
-    SL_MSG_ITEMS = 16, /* since 1.3; carries one descriptor */
+    SL_MSG_ITEMS = 16, /* since 1.3 */
     SL_MSG_GUEST = 17  /* since 1.3 */
 };
 
@@ -159,14 +160,14 @@ typedef struct sl_msg_pipeline {
     uint32_t reserved;
 } sl_msg_pipeline;
 
-/* The order of the stream that is opened next. The descriptor is a memfd sealed against shrinking, growing and
- * writing, every byte of it written: `count` x uint64, the item of each position (SL_SHM_NO_ITEM: nobody's), and
- * with has_hints then `count` x double, the cost of each relative to the others, finite and above 0. */
+/* A part of the order of the stream that is opened next. All parts together: `count` x uint64, the item of each
+ * position (SL_SHM_NO_ITEM: nobody's), and with has_hints then `count` x double, the cost of each relative to the
+ * others, finite and above 0. */
 typedef struct sl_msg_items {
     sl_message head;
-    uint64_t count;
-    uint32_t has_hints;
-    uint32_t reserved;
+    uint64_t count;     /* of the whole order, in each part */
+    uint32_t has_hints; /* as many doubles follow the items */
+    uint32_t part;      /* 0, 1, ...: 0 begins an order. What follows this struct is its next whole words */
 } sl_msg_items;
 SL_SHM_ASSERT(sizeof(sl_msg_items) == 32);
 

@@ -29,13 +29,6 @@ int adopt_descriptors(msghdr& header, UniqueFd& first) {
 
 }  // namespace
 
-std::optional<std::uint32_t> next_type(int socket) {
-    sl_message head{};
-    const ssize_t got = ::recv(socket, &head, sizeof head, MSG_PEEK | MSG_DONTWAIT);
-    if (got != sizeof head) return std::nullopt;
-    return head.type;
-}
-
 Received receive(int socket, Packet& packet, std::string& why, Carry carry) {
     packet.fd.reset();
     packet.length = 0;

@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 
@@ -45,9 +44,6 @@ enum class Carry { kNothing, kDescriptor };
 // Never blocks. kMalformed: a packet that is no message (too short, too long, cut descriptors); its reason in
 // `why`. With kNothing the kernel drops what came along, and `carried` says so.
 Received receive(int socket, Packet& packet, std::string& why, Carry carry);
-
-// The type of the message that receive() would give; nothing if there is none, or no message.
-std::optional<std::uint32_t> next_type(int socket);
 
 // Sends head + body [+ tail] [+ descriptor] without blocking. Fills in length and version. EAGAIN is an
 // error: a peer that lets its socket fill up does not read its replies.

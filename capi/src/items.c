@@ -1,10 +1,10 @@
-/* The order of a stream of items, on its way to the daemon: ITEMS with a memfd, right before OPEN.
+/* The order of a stream of items, on its way to the daemon: ITEMS, part by part, right before OPEN.
  *
  * Called by stream.c and by opening.c, which holds the connection's turn, so that no other opening comes in
- * between. The file is sealed against every change: what the daemon has checked is what it uses, and what the
- * next daemon gets if this one goes. What the hints are worth the daemon judges. Any thread. */
+ * between. Kept in a memfd, which streams share that are opened again: the next daemon gets the same if this
+ * one goes. What the hints are worth the daemon judges. Any thread. */
 #include <errno.h>
-#include <fcntl.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -46,14 +46,13 @@ static int fill(int fd, const sl_items* items) {
     uint64_t bytes = items->count * sizeof(uint64_t);
     int error = write_all(fd, items->index, bytes, 0);
     if (error == 0 && items->hints != NULL) error = write_all(fd, items->hints, bytes, bytes);
-    if (error != 0) return error;
-    return fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) == 0 ? 0 : errno;
+    return error;
 }
 
 sl_status sl_items_file(const sl_items* items, int* fd) {
     const char* name = "speedyloader-items";
-    int made = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
-    if (made < 0 && errno == EINVAL) made = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int made = memfd_create(name, MFD_CLOEXEC | MFD_NOEXEC_SEAL);
+    if (made < 0 && errno == EINVAL) made = memfd_create(name, MFD_CLOEXEC);
     if (made < 0) return sl_fail(SL_E_NO_MEMORY, errno, "cannot make a file for an order of items");
     int error = fill(made, items);
     if (error != 0) {
@@ -66,7 +65,26 @@ sl_status sl_items_file(const sl_items* items, int* fd) {
 }
 
 sl_status sl_items_send(sl_client* client, const sl_wanted* wanted, sl_time deadline) {
-    sl_msg_items message = {
-        .head = {.type = SL_MSG_ITEMS}, .count = wanted->items, .has_hints = wanted->hints ? 1 : 0};
-    return sl_client_send(client, &message.head, sizeof message, NULL, 0, wanted->items_fd, deadline);
+    enum { PART = (SL_MESSAGE_MAX - sizeof(sl_msg_items)) / sizeof(uint64_t) * sizeof(uint64_t) };
+    char* body = malloc(PART);
+    if (body == NULL) return sl_fail(SL_E_NO_MEMORY, ENOMEM, "no memory to send an order of items");
+    uint64_t bytes = wanted->items * sizeof(uint64_t) * (wanted->hints ? 2 : 1);
+    sl_status status = SL_OK;
+    uint32_t part = 0;
+    for (uint64_t at = 0; at < bytes && status == SL_OK;) {
+        ssize_t got = pread(wanted->items_fd, body, bytes - at < PART ? bytes - at : PART, (off_t)at);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0 || got % (ssize_t)sizeof(uint64_t) != 0) {
+            status = sl_fail(SL_E_IO, got < 0 ? errno : 0, "cannot read an order of items back");
+            break;
+        }
+        sl_msg_items message = {.head = {.type = SL_MSG_ITEMS},
+                                .count = wanted->items,
+                                .has_hints = wanted->hints ? 1 : 0,
+                                .part = part++};
+        status = sl_client_send(client, &message.head, sizeof message, body, (size_t)got, -1, deadline);
+        at += (uint64_t)got;
+    }
+    free(body);
+    return status;
 }

@@ -23,7 +23,7 @@ typedef struct sl_wanted {
     uint32_t flags; /* of OPEN */
     sl_level level;
     int64_t timeout_ms;
-    int items_fd; /* the order of a stream of items, sealed; -1: none */
+    int items_fd; /* the order of a stream of items; -1: none */
     uint64_t items;
     bool hints;
 } sl_wanted;

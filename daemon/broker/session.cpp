@@ -152,8 +152,7 @@ bool Session::on_readable() {
         if (handled > 0 && std::chrono::steady_clock::now() > enough)
             return true;  // the socket stays readable
         std::string why;
-        const bool brings = greeted_ && !is_guest_ && next_type(socket_.get()) == SL_MSG_ITEMS;
-        switch (receive(socket_.get(), context_.packet, why, brings ? Carry::kDescriptor : Carry::kNothing)) {
+        switch (receive(socket_.get(), context_.packet, why, Carry::kNothing)) {
             case Received::kNothing:
                 return true;
             case Received::kClosed:
@@ -162,9 +161,7 @@ bool Session::on_readable() {
                 spdlog::warn("client {} detached: {}", peer_.pid, why);
                 return false;
             case Received::kMessage: {
-                const bool goes_on = handle(context_.packet);
-                context_.packet.fd.reset();
-                if (!goes_on) return false;
+                if (!handle(context_.packet)) return false;
             }
         }
     }
@@ -178,7 +175,7 @@ bool Session::detach(const Packet& packet, const Error& why) {
     return false;
 }
 
-bool Session::handle(Packet& packet) {
+bool Session::handle(const Packet& packet) {
     const sl_message& head = packet.head();
     if (packet.carried)
         return detach(packet, {Status::kProtocol, "it sent a descriptor that nobody asked for", 0});

@@ -26,6 +26,7 @@
 #include "daemon/broker/scan_queue.h"
 #include "daemon/observe/status.h"
 #include "daemon/stream/conductor.h"
+#include "daemon/stream/item_inbox.h"
 #include "shm/socket.h"
 
 namespace sl {
@@ -68,17 +69,18 @@ class Session {
     [[nodiscard]] Viewer viewer() const { return Viewer::of(uid()); }
 
   private:
-    bool handle(Packet& packet);
+    bool handle(const Packet& packet);
     bool detach(const Packet& packet, const Error& why);
     bool on_hello(const Packet& packet);
     bool on_guest(const Packet& packet);
-    bool on_items(Packet& packet);
+    bool on_items(const Packet& packet);
     bool on_open(const Packet& packet);
     bool open_items(std::uint32_t request, const Stream::Wish& wish, const Spec& spec,
                     Result<std::shared_ptr<const ItemOrder>> order);
     [[nodiscard]] Result<std::string> absolute_path(const std::string& path) const;
     Result<ScanQueue::Reaches> reaches_of(Spec& spec) const;
     [[nodiscard]] std::optional<Error> too_many_streams() const;
+    [[nodiscard]] std::uint64_t most_bytes() const { return context_.rights.limits(uid()).bytes.value_or(0); }
     bool on_close(const Packet& packet);
     bool on_report(const Packet& packet);
     void start_stream(std::uint32_t request, const Stream::Wish& wish, ScanQueue::Scanned found);
@@ -107,8 +109,7 @@ class Session {
     bool is_guest_ = false;  // by its HELLO
     std::optional<Guest> guest_;
     std::map<std::uint64_t, Stream*> streams_;
-    // An ITEMS message's, for the OPEN that must follow.
-    std::optional<Result<std::shared_ptr<const ItemOrder>>> order_;
+    ItemInbox items_;          // for the OPEN that must follow
     std::size_t opening_ = 0;  // scans and streams that were asked for and have not come
     // Answers that come later hold a weak pointer to it: it ends with the session.
     std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);

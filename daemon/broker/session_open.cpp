@@ -69,23 +69,24 @@ std::optional<Error> Session::too_many_streams() const {
 }
 
 // Not answered: what is wrong with it is told to who opens a stream with it.
-bool Session::on_items(Packet& packet) {
+bool Session::on_items(const Packet& packet) {
     const auto* items = packet.as<sl_msg_items>();
-    // To examine one takes time, so it is done once for an opening.
-    if (order_) return detach(packet, {Status::kProtocol, "a second ITEMS without an OPEN", 0});
-    if (items == nullptr || !packet.fd) {
-        order_ = fail(Status::kProtocol, "ITEMS is too short, or without a descriptor");
-    } else {
-        order_ = ItemOrder::take(packet.fd.get(), items->count, items->has_hints != 0);
+    if (items == nullptr) {
+        items_.refuse({Status::kProtocol, "ITEMS is too short", 0});
+        return true;
     }
-    packet.fd.reset();
-    return true;
+    // What is put together here is examined once it is opened.
+    const auto reserve = [this](std::uint64_t bytes) {
+        return context_.conductor.reserve_order(bytes, {uid(), most_bytes()});
+    };
+    if (items_.add(*items, packet.tail<sl_msg_items>(), reserve)) return true;
+    return detach(packet, {Status::kProtocol, "a second ITEMS without an OPEN", 0});
 }
 
 bool Session::on_open(const Packet& packet) {
     const auto* open = packet.as<sl_msg_open>();
     std::uint32_t request = packet.head().request;
-    auto order = std::exchange(order_, std::nullopt);
+    auto order = items_.take();
     if (open == nullptr ||
         std::uint64_t{open->spec_bytes} + open->state_bytes != packet.tail<sl_msg_open>().size()) {
         return reply_error(request, {Status::kProtocol, "OPEN has a wrong length", 0});
@@ -152,7 +153,7 @@ void Session::start_stream(std::uint32_t request, const Stream::Wish& wish, Scan
         Opening{.spec = std::move(found.spec),
                 .dataset = std::move(found.dataset),
                 .wish = wish,
-                .owner = {id_, uid(), context_.rights.limits(uid()).bytes.value_or(0)},
+                .owner = {id_, uid(), most_bytes()},
                 .asker = alive_,
                 .done = [this, request](Result<Stream*> stream) {
                     --opening_;

@@ -50,6 +50,10 @@ class Conductor {
     // Adds a stream for a dataset that has been scanned, and tells `done` of it; it starts then. Errors at
     // once, streams mostly once their memory has been made.
     void open(std::shared_ptr<Opening> opening);
+    // Room in the budget for an order of items, before there is a stream.
+    Result<MemoryBudget::Share> reserve_order(std::uint64_t bytes, const MemoryBudget::Account& account) {
+        return budget_.reserve(bytes, "this order of items", account);
+    }
     // Ends a stream. Its memory goes as soon as nothing in flight refers to it; then `on_gone` is called.
     void close(Stream* stream, std::function<void()> on_gone = {});
     // A session has ended, and its streams are closed.

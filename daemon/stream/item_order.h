@@ -1,25 +1,24 @@
 // The order of a stream of items, as its client gives it: the item of each position, and what it may cost.
 //
-// Made by the session from the client's sealed memory, then constant and safe to read from any thread. The
-// seals make it so: nobody can change, cut or punch it any more, and every page of it is there already, so
-// that reading it neither faults nor takes memory. Nothing is copied. take() looks at each position once.
+// Made of what came in through an ItemInbox, then constant and safe to read from any thread; its end is the
+// conductor's, whose budget it is in. of() looks at each position once.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <span>
+#include <vector>
 
+#include "daemon/stream/memory_budget.h"
 #include "shm/error.h"
 #include "shm/layout.h"
-#include "shm/segment.h"
 
 namespace sl {
 
 class ItemOrder {
   public:
-    // `fd`: a memfd as sl_msg_items says. kInvalidArgument, with what is wrong: another length, a seal or
-    // bytes that are missing, a hint that is none, more than kMaxItems.
-    static Result<std::shared_ptr<const ItemOrder>> take(int fd, std::uint64_t count, bool has_hints);
+    // `words`: `count` items, and as many hints or none. kInvalidArgument: a hint that is none.
+    static Result<std::shared_ptr<const ItemOrder>> of(std::vector<std::uint64_t> words, std::uint64_t count,
+                                                       MemoryBudget::Share room = {});
 
     [[nodiscard]] std::uint64_t size() const { return items_.size(); }
     // For position < size(); the caller keeps that bound.
@@ -40,9 +39,9 @@ class ItemOrder {
     ItemOrder() = default;
     Result<void> examine();
 
-    Mapping mapping_;
-    std::span<const std::uint64_t> items_;
-    std::span<const double> hints_;
+    MemoryBudget::Share room_;
+    std::vector<std::uint64_t> items_;
+    std::vector<double> hints_;
     std::uint64_t items_end_ = 0;
     std::uint64_t nobodies_ = 0;
     double mean_hint_ = 1;

@@ -55,7 +55,8 @@ class Refuser {
     std::vector<std::uint32_t> types;  // of messages; to be read after end()
     std::vector<std::uint32_t> requests;
     sl_msg_items items{};
-    UniqueFd order;
+    std::uint32_t parts = 0;
+    std::vector<std::byte> order;
 
   private:
     void serve() {
@@ -75,7 +76,10 @@ class Refuser {
             requests.push_back(head.request);
             if (head.type == SL_MSG_ITEMS) {
                 items = *packet->as<sl_msg_items>();
-                order = std::move(packet->fd);
+                assert_false(static_cast<bool>(packet->fd));
+                assert_int_equal(items.part, parts++);
+                const auto bytes = packet->tail<sl_msg_items>();
+                order.insert(order.end(), bytes.begin(), bytes.end());
             } else if (head.type == SL_MSG_OPEN) {
                 auto error = make_message<sl_msg_error>(SL_MSG_ERROR, head.request);
                 error.status = SL_E_SPEC;
@@ -92,17 +96,11 @@ class Refuser {
 };
 
 template <class Value>
-std::vector<Value> read_at(const UniqueFd& file, std::size_t count, std::uint64_t offset) {
+std::vector<Value> read_at(const std::vector<std::byte>& bytes, std::size_t count, std::uint64_t offset) {
     std::vector<Value> values(count);
-    const auto bytes = static_cast<ssize_t>(count * sizeof(Value));
-    assert_int_equal(
-        ::pread(file.get(), values.data(), static_cast<std::size_t>(bytes), static_cast<off_t>(offset)),
-        bytes);
+    assert_true(offset + count * sizeof(Value) <= bytes.size());
+    std::memcpy(values.data(), bytes.data() + offset, count * sizeof(Value));
     return values;
-}
-
-off_t size_of(const UniqueFd& file) {
-    return ::lseek(file.get(), 0, SEEK_END);
 }
 
 const std::vector<std::uint64_t> kOrder = {5, 0, SL_NO_ITEM, 5, std::uint64_t{1} << 40};
@@ -126,7 +124,7 @@ void an_order_goes_in_front_of_its_opening_under_one_number(void**) {
     assert_true((daemon.types == std::vector<std::uint32_t>{SL_MSG_ITEMS, SL_MSG_OPEN}));
     assert_true(daemon.requests[0] == daemon.requests[1]);
     assert_true(daemon.items.count == kOrder.size() && daemon.items.has_hints == 0);
-    assert_int_equal(size_of(daemon.order), 8 * kOrder.size());
+    assert_int_equal(daemon.order.size(), 8 * kOrder.size());
     assert_true(read_at<std::uint64_t>(daemon.order, kOrder.size(), 0) == kOrder);
 }
 
@@ -136,19 +134,9 @@ void hints_follow_the_order(void**) {
     assert_int_equal(daemon.open(&items), SL_E_SPEC);
     daemon.end();
     assert_int_equal(daemon.items.has_hints, 1);
-    assert_int_equal(size_of(daemon.order), 16 * kOrder.size());
+    assert_int_equal(daemon.order.size(), 16 * kOrder.size());
     assert_true(read_at<std::uint64_t>(daemon.order, kOrder.size(), 0) == kOrder);
     assert_true(read_at<double>(daemon.order, kOrder.size(), 8 * kOrder.size()) == kHints);
-}
-
-void nobody_can_change_an_order_that_was_sent(void**) {
-    Refuser daemon;
-    const sl_items items = items_of(kOrder, nullptr);
-    assert_int_equal(daemon.open(&items), SL_E_SPEC);
-    daemon.end();
-    const int wanted = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL;
-    assert_int_equal(::fcntl(daemon.order.get(), F_GET_SEALS) & wanted, wanted);
-    assert_true(::pwrite(daemon.order.get(), "x", 1, 0) < 0);
 }
 
 void an_order_of_a_million_items_arrives_whole(void**) {
@@ -160,6 +148,7 @@ void an_order_of_a_million_items_arrives_whole(void**) {
     assert_int_equal(daemon.open(&items), SL_E_SPEC);
     daemon.end();
     assert_true(read_at<std::uint64_t>(daemon.order, order.size(), 0) == order);
+    assert_in_range(daemon.parts, 123, 124);  // 64 KiB each
 }
 
 void an_opening_without_items_sends_none(void**) {
@@ -196,7 +185,6 @@ int main() {
     const CMUnitTest tests[] = {
         cmocka_unit_test(an_order_goes_in_front_of_its_opening_under_one_number),
         cmocka_unit_test(hints_follow_the_order),
-        cmocka_unit_test(nobody_can_change_an_order_that_was_sent),
         cmocka_unit_test(an_order_of_a_million_items_arrives_whole),
         cmocka_unit_test(an_opening_without_items_sends_none),
         cmocka_unit_test(an_order_that_is_none_is_not_sent),

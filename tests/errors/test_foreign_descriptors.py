@@ -1,5 +1,5 @@
 """A descriptor of a file system that never answers, sent with a message: to close it would stop the daemon for ever,
-beyond SIGKILL. So the daemon takes none that it does not ask for."""
+beyond SIGKILL. So the daemon takes none at all."""
 
 import os
 
@@ -7,7 +7,7 @@ import fuse_folder
 import pytest
 import test_card
 from support.capi import Client
-from support.raw import CLOSE, HELLO, OPEN, REPORT, STATUS, TRACE, RawClient
+from support.raw import CLOSE, HELLO, ITEMS, OPEN, REPORT, STATUS, TRACE, RawClient
 
 pytest.importorskip("fusepy", reason="python3-fusepy is not installed")
 
@@ -31,7 +31,7 @@ def trap(open_folder):
         os.close(fd)
 
 
-@pytest.mark.parametrize("kind", [HELLO, STATUS, OPEN, CLOSE, REPORT, TRACE, UNKNOWN])
+@pytest.mark.parametrize("kind", [HELLO, STATUS, OPEN, CLOSE, REPORT, TRACE, ITEMS, UNKNOWN])
 def test_it_holds_up_nobody(daemon, trap, kind):
     mounted, fd = trap
     client = RawClient(daemon.socket, role=None if kind == HELLO else 1)

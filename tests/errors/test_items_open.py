@@ -3,8 +3,6 @@
 No guest attaches here, so a stream that is open waits for one and delivers nothing.
 """
 
-import contextlib
-import fcntl
 import json
 import mmap
 import os
@@ -17,7 +15,6 @@ from support.daemon import wait_for
 from support.raw import CLOSE, CLOSE_REPLY, DOCUMENT, ERROR, ITEMS, OPEN_REPLY, REPORT, SEGMENT, STATUS, RawClient
 from support.specs import id_spec
 
-SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 NOBODY = 2**64 - 1
 E_INVALID_ARGUMENT, E_PROTOCOL, E_SPEC, E_BUDGET = -1, -4, -10, -12
 MIB = 1 << 20
@@ -30,20 +27,9 @@ def job(count, **changes):
     return whole | changes
 
 
-@contextlib.contextmanager
-def order(items, hints=(), seals=SEALS):
-    fd = os.memfd_create("items", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    os.write(fd, struct.pack(f"<{len(items)}Q{len(hints)}d", *items, *hints))
-    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
-    yield fd
-    os.close(fd)
-
-
 class ItemsClient(RawClient):
-    def give(self, items, hints=(), seals=SEALS, count=None, has_hints=None):
-        with order(items, hints, seals) as fd:
-            self.send(ITEMS, 7, struct.pack("<QII", len(items) if count is None else count,
-                                            bool(hints) if has_hints is None else has_hints, 0), fd)
+    def give(self, items, hints=(), **other):
+        self.send_items(items, hints, request=7, **other)
 
     def open(self, spec):
         """The stream's id, or (status, message)."""
@@ -141,14 +127,14 @@ def test_a_wrong_spec_is_refused_and_the_next_is_not(client, spec, status, words
 
 
 @pytest.mark.parametrize("given, words", [
-    ({"items": [1, 2], "seals": fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK}, "not sealed"),
+    ({"items": range(100), "count": 99}, "more than 792 bytes"),
     ({"items": [1, 2], "count": 3}, "has 16 bytes, allowed: 24"),
     ({"items": [1, 2], "has_hints": True}, "has 16 bytes, allowed: 32"),
     ({"items": [1, 2], "count": 0}, "an order of 0 items"),
     ({"items": [1, 2], "count": 2**61}, "allowed: 1 to 33554432"),
     ({"items": [1, 2], "hints": [1.0, -2.0]}, "the cost hint of position 1 is -2"),
     ({"items": [1, 2], "hints": [float("nan"), 1.0]}, "the cost hint of position 0 is nan"),
-], ids=["seals", "count", "hints", "none", "too_many", "negative", "nan"])
+], ids=["long", "count", "hints", "none", "too_many", "negative", "nan"])
 def test_a_wrong_order_is_the_opens_error(client, given, words):
     client.give(**given)
     refused = client.open(job(2))
@@ -164,12 +150,27 @@ def test_an_order_is_for_one_stream(client):
     assert client.open(job(2))[0] == E_PROTOCOL
 
 
-def test_items_without_a_descriptor_or_cut_short_are_refused(client):
-    client.send(ITEMS, 7, struct.pack("<QII", 2, 0, 0))
-    assert client.open(job(2))[0] == E_PROTOCOL
-    with order([1, 2]) as fd:
-        client.send(ITEMS, 7, struct.pack("<Q", 2), fd)
-    assert client.open(job(2))[0] == E_PROTOCOL
+def test_parts_that_are_cut_short_or_do_not_follow_are_the_opens_error(client):
+    client.send(ITEMS, 7, struct.pack("<Q", 2))
+    assert client.open(job(2)) == (E_PROTOCOL, "ITEMS is too short")
+    client.send(ITEMS, 7, struct.pack("<QIIQ", 2, 0, 1, 5))
+    assert client.open(job(2)) == (E_PROTOCOL, "part 1 of an order of items does not follow")
+    client.give(range(1000), part_bytes=8)
+    assert isinstance(client.open(job(1000)), int)
+
+
+def test_a_long_order_holds_up_nobody_and_counts_as_its_users(daemons):
+    daemon = daemons.start("--input", "64MiB", memory="256MiB")
+    client = ItemsClient(daemon.socket)
+    client.send(ITEMS, 7, struct.pack("<QII", 1 << 22, 1, 0))  # its first part
+    wait_for(lambda: daemon.status()["memory"]["reserved"] == 128 * MIB, 5)
+    client.close()
+    wait_for(lambda: daemon.status()["memory"]["reserved"] == 64 * MIB, 5)
+    client = ItemsClient(daemon.socket)
+    client.give([1], count=1 << 24, has_hints=True)
+    status, message = client.open(job(1))
+    assert status == E_BUDGET and "this order of items needs" in message
+    client.close()
 
 
 def test_items_beyond_the_budget_are_refused_with_the_bytes_needed(daemons):

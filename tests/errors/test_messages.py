@@ -115,7 +115,7 @@ def test_an_unknown_role_is_refused(raw, role):
     assert error(client)[0] == UNSUPPORTED
 
 
-@pytest.mark.parametrize("kind", [HELLO, OPEN, CLOSE, STATUS, REPORT, TRACE, GUEST, MAPPED, FORGET, 99])
+@pytest.mark.parametrize("kind", [HELLO, OPEN, CLOSE, STATUS, REPORT, TRACE, ITEMS, GUEST, MAPPED, FORGET, 99])
 def test_a_descriptor_that_nobody_asked_for_ends_the_connection(daemon, raw, kind):
     before = len(daemon.descriptors())
     client = raw()
@@ -142,13 +142,13 @@ def test_a_message_that_is_too_short_is_told_so(raw, kind, body, word):
     assert answers(client)
 
 
-def test_ITEMS_without_its_descriptor_is_the_error_of_the_stream(raw):
+def test_ITEMS_that_is_too_short_is_the_error_of_the_stream(raw):
     client = raw()
-    client.send(ITEMS, 1, struct.pack("<QII", 4, 0, 0))
+    client.send(ITEMS, 1, struct.pack("<QI", 4, 0))
     job = {"dataset": {"kind": "items", "count": 4, "name": "x", "crew": "00000000000000c5", "epoch": 0},
            "rows": [{"name": "x", "dtype": "float32", "shape": [2]}], "batch": {"size": 4, "last": "keep"}}
     client.ask_for_stream(2, job, 0)
-    assert error(client) == (PROTOCOL, "ITEMS is too short, or without a descriptor")
+    assert error(client) == (PROTOCOL, "ITEMS is too short")
     assert answers(client)
 
 
@@ -162,10 +162,8 @@ def test_a_guest_says_its_crew_and_nothing_else(raw, kind):
 
 def test_a_second_ITEMS_without_an_OPEN_ends_the_connection(raw):
     client = raw()
-    order = os.memfd_create("order", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     for _ in range(2):
-        client.send(ITEMS, 3, struct.pack("<QII", 1, 0, 0), order)
-    os.close(order)
+        client.send_items([1], request=3)
     assert error(client) == (PROTOCOL, "a second ITEMS without an OPEN")
     assert hung_up(client)
 

@@ -199,12 +199,11 @@ class Intruder {
         for (std::size_t i = 0; i < 4; ++i)
             bytes[i * 8] = static_cast<std::uint8_t>(i);
         if (input.ConsumeBool()) bytes = input.ConsumeBytes<std::uint8_t>(128);
-        constexpr int kGood = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL;
-        UniqueFd file = file_with(bytes, input.ConsumeBool() ? kGood : input.ConsumeIntegralInRange(0, 31));
         auto message = make_message<sl_msg_items>(SL_MSG_ITEMS, 0);
         message.count = input.ConsumeBool() ? 4 : input.ConsumeIntegral<std::uint64_t>();
         message.has_hints = input.ConsumeIntegralInRange(0U, 1U);
-        static_cast<void>(send_struct(socket_.get(), message, {}, file.get()));
+        message.part = input.ConsumeIntegralInRange(0U, 3U);
+        static_cast<void>(send_struct(socket_.get(), message, std::as_bytes(std::span(bytes))));
     }
 
     void guest(FuzzedDataProvider& input) {
@@ -225,7 +224,8 @@ class Intruder {
     void read_replies() {
         static_cast<void>(readable(socket_.get(), 1));
         std::string why;
-        for (int i = 0; i < 16 && receive(socket_.get(), *packet_, why, Carry::kDescriptor) == Received::kMessage; ++i)
+        for (int i = 0;
+             i < 16 && receive(socket_.get(), *packet_, why, Carry::kDescriptor) == Received::kMessage; ++i)
             keep();
     }
 
@@ -276,7 +276,8 @@ void check_service(Daemon& daemon) {
     for (const std::uint32_t wanted : {SL_MSG_HELLO_REPLY, SL_MSG_DOCUMENT}) {
         if (!readable(socket.get(), 20'000)) broken("an honest client is not answered");
         std::string why;
-        if (receive(socket.get(), packet, why, Carry::kDescriptor) != Received::kMessage || packet.head().type != wanted)
+        if (receive(socket.get(), packet, why, Carry::kDescriptor) != Received::kMessage ||
+            packet.head().type != wanted)
             broken("an honest client gets another answer");
         auto status = make_message<sl_msg_hello>(SL_MSG_STATUS, 2);
         static_cast<void>(send_message(socket.get(), &status.head, sizeof status.head));

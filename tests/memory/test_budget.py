@@ -12,7 +12,7 @@ from support.specs import id_spec, spec
 
 MIB = 1 << 20
 EPOCHS = 20
-WARM = 6
+WARM = 10
 # What a process needs besides shared memory: code, heap, the decoders' working memory. Three processes.
 PROCESS_OVERHEAD = 150 * MIB
 

@@ -1,35 +1,48 @@
-// Orders of items for the tests, as a client makes them: a sealed memfd.
+// Orders of items for the tests, as a client sends them.
 #pragma once
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
+#include <cstring>
 #include <memory>
 #include <vector>
 
-#include "daemon/stream/item_order.h"
-#include "shm/fd.h"
+#include "daemon/stream/item_inbox.h"
+#include "shm/socket.h"
 #include "tests/cmocka_cpp.h"
 
 namespace sl {
 
-constexpr int kAllSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+inline std::vector<std::uint64_t> words_of(const std::vector<std::uint64_t>& items,
+                                           const std::vector<double>& hints) {
+    std::vector<std::uint64_t> words = items;
+    words.resize(items.size() + hints.size());
+    if (!hints.empty()) std::memcpy(words.data() + items.size(), hints.data(), hints.size() * sizeof(double));
+    return words;
+}
 
-inline UniqueFd order_memory(const std::vector<std::uint64_t>& items, const std::vector<double>& hints = {},
-                             int seals = kAllSeals) {
-    UniqueFd fd(::memfd_create("items", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    const std::size_t bytes = items.size() * sizeof(std::uint64_t);
-    assert_int_equal(::write(fd.get(), items.data(), bytes), bytes);
-    const std::size_t more = hints.size() * sizeof(double);
-    assert_int_equal(::write(fd.get(), hints.data(), more), more);
-    assert_int_equal(::fcntl(fd.get(), F_ADD_SEALS, seals), 0);
-    return fd;
+inline sl_msg_items part_of(std::uint64_t count, bool has_hints, std::uint32_t part) {
+    auto head = make_message<sl_msg_items>(SL_MSG_ITEMS, 1);
+    head.count = count;
+    head.has_hints = has_hints ? 1 : 0;
+    head.part = part;
+    return head;
+}
+
+inline Result<MemoryBudget::Share> room_for_all(std::uint64_t) {
+    return MemoryBudget::Share();
+}
+
+inline Result<std::shared_ptr<const ItemOrder>> sent(const std::vector<std::uint64_t>& items,
+                                                     const std::vector<double>& hints = {}) {
+    ItemInbox inbox;
+    const std::vector<std::uint64_t> words = words_of(items, hints);
+    assert_true(
+        inbox.add(part_of(items.size(), !hints.empty(), 0), std::as_bytes(std::span(words)), room_for_all));
+    return *inbox.take();
 }
 
 inline std::shared_ptr<const ItemOrder> order_of(const std::vector<std::uint64_t>& items,
                                                  const std::vector<double>& hints = {}) {
-    auto order = ItemOrder::take(order_memory(items, hints).get(), items.size(), !hints.empty());
+    auto order = sent(items, hints);
     if (!order) fail_msg("%s", order.error().message.c_str());
     return *order;
 }

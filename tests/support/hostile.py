@@ -10,7 +10,6 @@ holds all it has, and SIGCONT a hostile one again.
 
 import array
 import contextlib
-import fcntl
 import mmap
 import os
 import random
@@ -27,7 +26,6 @@ from support.specs import id_spec
 GUEST = 17
 BATCHES, RETURNS, WAKE, EVENT, CHANNEL, SAMPLES, ROWS = 1, 2, 3, 4, 5, 7, 8
 GENERATIONS = 64  # offset in the return page
-F_ADD_SEALS, ALL_SEALS = 1033, 1 | 2 | 4 | 8
 PAUSE = 0.0005  # between blows: what is tried is rules, not who has more processors
 
 
@@ -212,23 +210,15 @@ class Gives(Attack):
 
 
 class Orders(Attack):
-    """Orders of items that are not sealed, too short, not written, or no memory at all."""
+    """Orders of items that are too short, too long, or of parts that do not follow."""
 
     def blow(self):
-        size = self.random.choice((0, 8, 80, 4096, 1 << 30))
-        if self.random.random() < 0.1:
-            fd = os.open("/dev/zero", os.O_RDONLY)
-        else:
-            fd = os.memfd_create("order", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-            os.ftruncate(fd, size)
-            with contextlib.suppress(OSError):
-                fcntl.fcntl(fd, F_ADD_SEALS, self.random.choice((0, ALL_SEALS, 4)))
-        count = self.random.choice((0, size // 8, size // 8, 2**63))
-        try:
-            self.client.send(ITEMS, 0, struct.pack("<QII", count, self.random.randrange(2), 0), fd)
-            os.truncate(f"/proc/self/fd/{fd}", 0) if self.random.random() < 0.3 else None
-        finally:
-            os.close(fd)
+        items = range(self.random.choice((0, 1, 10, 512, 20000)))
+        count = self.random.choice((0, len(items), len(items), len(items) + 1, 2**25, 2**63))
+        self.client.send_items(items, count=count, has_hints=self.random.randrange(2),
+                               part_bytes=self.random.choice((8, 12, 4096, 60000)) if len(items) < 1000 else 60000)
+        if self.random.random() < 0.3:
+            self.client.send(ITEMS, 0, struct.pack("<QII", count, 0, self.random.randrange(1, 2**32)))
         self.client.ask_for_stream(1, items_spec(max(1, min(count, 10**6)), 0xBAD), 1)
         parts_of(self.client)
 
@@ -245,11 +235,7 @@ class Garbles(Attack):
     def begin(self):
         super().begin()
         crew = self.random.randrange(1, 2**63)
-        order = os.memfd_create("order", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.write(order, b"".join(struct.pack("<Q", i) for i in range(1000)))
-        fcntl.fcntl(order, F_ADD_SEALS, ALL_SEALS)
-        self.client.send(ITEMS, 0, struct.pack("<QII", 1000, 0, 0), order)
-        os.close(order)
+        self.client.send_items(range(1000))
         self.client.ask_for_stream(1, items_spec(1000, crew), 2)
         self.parts = parts_of(self.client)
         self.guest = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)

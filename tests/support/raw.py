@@ -31,6 +31,14 @@ class RawClient:
         rights = [] if fd is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))]
         self.socket.sendmsg([HEAD.pack(HEAD.size + len(body), major, minor, kind, request) + body], rights)
 
+    def send_items(self, items, hints=(), request=0, count=None, has_hints=None, part_bytes=32768):
+        """An order of items, part by part."""
+        whole = struct.pack(f"<{len(items)}Q{len(hints)}d", *items, *hints)
+        for part, at in enumerate(range(0, max(1, len(whole)), part_bytes)):
+            head = struct.pack("<QII", len(items) if count is None else count,
+                               bool(hints) if has_hints is None else has_hints, part)
+            self.send(ITEMS, request, head + whole[at:at + part_bytes])
+
     def receive(self):
         """(type, request, body, descriptor or None) of the next message."""
         data, parts, _, _ = self.socket.recvmsg(65536, socket.CMSG_SPACE(4))
