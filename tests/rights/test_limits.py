@@ -163,7 +163,7 @@ def unread_answers(daemon):
 
 
 def test_who_was_hung_up_on_counts_until_its_answers_are_read_or_thrown_away(serve, tree):
-    daemon = serve(limited(tree, clients=3))
+    daemon = serve(limited(tree, clients=3, connects=0))
     ended = [unread_answers(daemon) for _ in range(3)]
     wait_for(lambda: not daemon.status()["others"]["sessions"] and len(daemon.status()["sessions"]) == 1, 10)
     with pytest.raises(Error) as refused:
