@@ -65,6 +65,7 @@ void KeptMemory::came_back(const Kept& entry) {
         entry->memory.reservation = {};
     } else {
         entry->memory.reservation.shrink(entry->held);
+        entry->memory.reservation.leave_total();
         kept_.push_back(entry);
         look_again();
     }

@@ -1,10 +1,12 @@
 // Shared memory that the daemon has done with, until it is free.
 //
 // A client that has closed a stream may hold its descriptors or maps: an array that somebody still looks at,
-// or a client that means harm. Until they go the memory counts as the user's, so that nobody gets more than
-// the limits say by closing and opening. Who keeps what is looked at when something is given up, when
-// somebody asks, and four times a second while there is any. What nobody keeps goes back to the kernel in the
-// background, which takes a while for much, and counts until it has. Owned by the conductor, on its thread.
+// or a client that means harm. Until they go the memory is on its user's account, so that nobody gets more
+// than the limits say by closing and opening. The daemon's budget is for what it makes: a program without
+// limits that collects batches of many streams must not run out of it. Who keeps what is looked at when
+// something is given up, when somebody asks, and four times a second while there is any. What nobody keeps
+// goes back to the kernel in the background, which takes a while for much, and counts until it has. Owned by
+// the conductor, on its thread.
 #pragma once
 
 #include <sys/types.h>
@@ -33,7 +35,7 @@ class KeptMemory {
     struct Memory {
         std::vector<Segment> lent;  // clients or guests have descriptors of them
         std::vector<Segment> own;
-        MemoryBudget::Share reservation;  // shrinks to what is kept
+        MemoryBudget::Share reservation;  // shrinks to what is kept, on its user's account alone
     };
     void give_up(uid_t uid, Memory memory);
 

@@ -31,8 +31,8 @@ std::uint64_t MemoryBudget::reserved_by(uid_t uid) const {
     return found == by_user_.end() ? 0 : found->second;
 }
 
-void MemoryBudget::give_back(std::uint64_t bytes, std::optional<uid_t> uid) {
-    reserved_ -= bytes;
+void MemoryBudget::give_back(std::uint64_t bytes, std::optional<uid_t> uid, bool in_total) {
+    if (in_total) reserved_ -= bytes;
     if (!uid) return;
     auto found = by_user_.find(*uid);
     if ((found->second -= bytes) == 0) by_user_.erase(found);

@@ -34,21 +34,25 @@ class MemoryBudget {
         Share(Share&& other) noexcept
             : budget_(std::exchange(other.budget_, nullptr)),
               bytes_(std::exchange(other.bytes_, 0)),
-              uid_(other.uid_) {}
+              uid_(other.uid_),
+              in_total_(other.in_total_) {}
         Share& operator=(Share&& other) noexcept {
             std::swap(budget_, other.budget_);
             std::swap(bytes_, other.bytes_);
             std::swap(uid_, other.uid_);
+            std::swap(in_total_, other.in_total_);
             return *this;
         }
-        ~Share() {
-            if (budget_ != nullptr) budget_->give_back(bytes_, uid_);
-        }
+        ~Share() { shrink(0); }
         // Gives back all but so many.
         void shrink(std::uint64_t bytes) {
             if (budget_ == nullptr || bytes >= bytes_) return;
-            budget_->give_back(bytes_ - bytes, uid_);
+            budget_->give_back(bytes_ - bytes, uid_, in_total_);
             bytes_ = bytes;
+        }
+        // From now on it is on its user's account only.
+        void leave_total() {
+            if (budget_ != nullptr && std::exchange(in_total_, false)) budget_->reserved_ -= bytes_;
         }
         [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
         [[nodiscard]] std::optional<uid_t> uid() const { return uid_; }  // on whose account it is
@@ -60,6 +64,7 @@ class MemoryBudget {
         MemoryBudget* budget_ = nullptr;
         std::uint64_t bytes_ = 0;
         std::optional<uid_t> uid_;
+        bool in_total_ = true;
     };
 
     // kBudget: "<what> needs N bytes; M of a budget of T are available ...".
@@ -73,7 +78,7 @@ class MemoryBudget {
     [[nodiscard]] std::uint64_t reserved_by(uid_t uid) const;
 
   private:
-    void give_back(std::uint64_t bytes, std::optional<uid_t> uid);
+    void give_back(std::uint64_t bytes, std::optional<uid_t> uid, bool in_total);
 
     std::uint64_t total_;
     std::uint64_t reserved_ = 0;

@@ -44,7 +44,9 @@ Result<void> Conductor::begin(const std::shared_ptr<Opening>& opening) {
         let_go_of_costs(costs);
         Error error = std::move(reservation).error();
         const KeptMemory::Sum kept = kept_memory_.sum(owner.uid);
-        if (error.status != Status::kBudget || kept.count == 0) return std::unexpected(std::move(error));
+        const bool is_of_limit = error.status == Status::kBudget && made &&
+                                 !budget_.allows((*made)->needs(), {owner.uid, owner.most_bytes});
+        if (!is_of_limit || kept.count == 0) return std::unexpected(std::move(error));
         if (EventLoop::Clock::now() < *opening->until) {
             loop_.after(kBetweenLooks, [this, opening] { open(opening); });
             return {};

@@ -71,11 +71,13 @@ void what_is_kept_counts_until_it_is_let_go_of(void**) {
             assert_int_equal(fixture.kept().sum().bytes, bytes);
             assert_int_equal(fixture.kept().sum(kBob).count, 0);
             assert_int_equal(fixture.budget().reserved_by(kAlice), bytes);
+            assert_int_equal(fixture.budget().reserved(), 0);
             lent.reset();
             fixture.kept().settle([&] { over = true; });
         });
         fixture.turn_until([&] { return over; });
         assert_int_equal(fixture.kept().sum().count, 0);
+        assert_int_equal(fixture.budget().reserved_by(kAlice), 0);
         assert_int_equal(fixture.budget().reserved(), 0);
     }
 }
@@ -84,7 +86,7 @@ void it_is_looked_at_without_being_asked(void**) {
     Fixture fixture;
     UniqueFd lent = fixture.give_up(kAlice, kLarge);
     fixture.kept().settle([&] { lent.reset(); });
-    fixture.turn_until([&] { return !lent && fixture.budget().reserved() == 0; });
+    fixture.turn_until([&] { return !lent && fixture.budget().reserved_by(kAlice) == 0; });
     assert_int_equal(fixture.kept().sum().count, 0);
 }
 
