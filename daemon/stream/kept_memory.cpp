@@ -44,12 +44,16 @@ void KeptMemory::give_up(uid_t uid, Memory memory) {
         for (const Segment& segment : *segments)
             entry->held += segment.size();
     }
-    in_background(entry, [raw = entry.get()] { raw->held = give_back(raw->memory, raw->kept); });
+    start(entry, [raw = entry.get()] { raw->held = give_back(raw->memory, raw->kept); });
+}
+
+void KeptMemory::start(const Kept& entry, std::function<void()> work) {
+    entry->ticket = ++tickets_;
+    under_way_.push_back(entry);
+    in_background(entry, std::move(work));
 }
 
 void KeptMemory::in_background(const Kept& entry, std::function<void()> work) {
-    entry->ticket = ++tickets_;
-    under_way_.push_back(entry);
     if (entry->held < kLittle) {
         work();
         return came_back(entry);
@@ -60,6 +64,9 @@ void KeptMemory::in_background(const Kept& entry, std::function<void()> work) {
 }
 
 void KeptMemory::came_back(const Kept& entry) {
+    // Its client may have let go since the look, as one that ends does bit by bit. Who waits, waits for that too.
+    if (!entry->kept.empty() && std::ranges::none_of(entry->kept, &KeptSegment::is_kept))
+        return in_background(entry, [raw = entry.get()] { raw->kept.clear(); });
     std::erase(under_way_, entry);
     if (entry->kept.empty()) {
         entry->memory.reservation = {};
@@ -85,7 +92,7 @@ void KeptMemory::look() {
         entry = next;
     }
     for (const Kept& entry : free)
-        in_background(entry, [raw = entry.get()] { raw->kept.clear(); });
+        start(entry, [raw = entry.get()] { raw->kept.clear(); });
     look_again();
 }
 

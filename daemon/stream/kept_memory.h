@@ -65,6 +65,7 @@ class KeptMemory {
     // A work that is under way shares its entry, and has it to itself.
     using Kept = std::shared_ptr<Entry>;
 
+    void start(const Kept& entry, std::function<void()> work);
     void in_background(const Kept& entry, std::function<void()> work);
     void came_back(const Kept& entry);
     void look_again();

@@ -2,6 +2,8 @@
 #include "daemon/stream/kept_memory.h"
 
 #include <atomic>
+#include <filesystem>
+#include <iterator>
 #include <latch>
 #include <memory>
 #include <string>
@@ -105,6 +107,25 @@ void who_settles_waits_for_what_came_before_only(void**) {
     assert_true(first);
 }
 
+std::ptrdiff_t count_threads() {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+}
+
+void who_settles_gets_what_was_let_go_of_since_it_was_looked_at(void**) {
+    Fixture fixture;
+    const std::ptrdiff_t threads = count_threads();
+    UniqueFd lent = fixture.give_up(kAlice, kLarge);
+    while (count_threads() > threads)
+        std::this_thread::yield();  // the background looks, and finds it kept
+    lent.reset();
+    bool settled = false;
+    fixture.kept().settle([&] {
+        settled = true;
+        assert_int_equal(fixture.budget().reserved_by(kAlice), 0);
+    });
+    fixture.turn_until([&] { return settled; });
+}
+
 void a_users_works_are_done_in_order_and_hold_up_nobody_else(void**) {
     Fixture fixture;
     std::latch bob_is_done(1);
@@ -148,6 +169,7 @@ int main() {
         cmocka_unit_test(what_is_kept_counts_until_it_is_let_go_of),
         cmocka_unit_test(it_is_looked_at_without_being_asked),
         cmocka_unit_test(who_settles_waits_for_what_came_before_only),
+        cmocka_unit_test(who_settles_gets_what_was_let_go_of_since_it_was_looked_at),
         cmocka_unit_test(a_users_works_are_done_in_order_and_hold_up_nobody_else),
         cmocka_unit_test(the_end_waits_for_what_is_under_way_and_drops_the_rest),
     };
