@@ -6,8 +6,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
 #include <ctime>
 
 namespace sl {
@@ -33,8 +31,11 @@ std::string monotonic_us() {
 
 ServiceManager::ServiceManager(EventLoop& loop, bool is_private, std::function<Load()> load)
     : loop_(loop), load_(std::move(load)) {
-    listens_ = !is_private && std::getenv("NOTIFY_SOCKET") != nullptr;
-    if (!listens_) return;
+    if (is_private) return;
+    auto socket = NotifySocket::of_environment();
+    if (!socket) spdlog::warn("cannot tell the service manager: {}", socket.error().message);
+    if (!socket || !*socket) return;
+    socket_ = std::move(*socket);
     std::uint64_t watchdog_us = 0;
     if (::sd_watchdog_enabled(0, &watchdog_us) > 0) watchdog_ = std::chrono::microseconds(watchdog_us);
     every_ = kStatusEvery;
@@ -51,33 +52,49 @@ std::string ServiceManager::status() const {
 }
 
 void ServiceManager::ready() {
-    if (!listens_) return;
+    if (!socket_) return;
     told_status_ = status();
-    say("READY=1\n" + told_status_);
+    say_for_sure("READY=1\n" + told_status_);
     loop_.cancel(timer_);
     timer_ = loop_.after(every_, [this] { beat(); });
 }
 
 void ServiceManager::reloading() {
-    if (listens_) say("RELOADING=1\nMONOTONIC_USEC=" + monotonic_us() + "\nSTATUS=reloading");
+    if (!socket_) return;
+    owed_.clear();  // its end says all that an earlier one's would have
+    say_for_sure("RELOADING=1\nMONOTONIC_USEC=" + monotonic_us() + "\nSTATUS=reloading");
 }
 
 void ServiceManager::stopping() {
     loop_.cancel(timer_);
-    if (listens_) say("STOPPING=1\nSTATUS=stopping");
+    if (socket_) say("STOPPING=1\nSTATUS=stopping");
 }
 
 void ServiceManager::beat() {
+    say_what_is_owed();
     std::string state;
     if (watchdog_.count() > 0) state = "WATCHDOG=1\n";
-    if (std::string now = status(); now != told_status_) state += told_status_ = std::move(now);
-    if (!state.empty()) say(state);
+    std::string now = status();
+    if (now != told_status_) state += now;
+    if (owed_.empty() && !state.empty() && say(state)) told_status_ = std::move(now);
     timer_ = loop_.after(every_, [this] { beat(); });
 }
 
-void ServiceManager::say(const std::string& state) {
-    const int sent = ::sd_notify(0, state.c_str());
-    if (sent < 0) spdlog::warn("cannot tell the service manager: {}", std::strerror(-sent));
+void ServiceManager::say_for_sure(std::string state) {
+    owed_.push_back(std::move(state));
+    say_what_is_owed();
+}
+
+void ServiceManager::say_what_is_owed() {
+    while (!owed_.empty() && say(owed_.front()))
+        owed_.pop_front();
+}
+
+bool ServiceManager::say(const std::string& state) {
+    auto sent = socket_->send(state);
+    if (sent) return *sent;
+    spdlog::warn("cannot tell the service manager: {}", sent.error().message);
+    return true;
 }
 
 }  // namespace sl

@@ -3,15 +3,19 @@
 //
 // On the conductor's thread. "Alive" is a timer of the event loop and nothing else, so it is said only as
 // long as the loop turns: the manager restarts a daemon whose loop hangs, also while its other threads run.
+// A manager that is slow to read is never waited for: what it has to know is said again, the rest dropped.
 // Where no manager listens nothing happens; a message that cannot be sent is no failure of the daemon's.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
+#include <deque>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "daemon/pool/event_loop.h"
+#include "daemon/service/notify_socket.h"
 
 namespace sl {
 
@@ -38,16 +42,20 @@ class ServiceManager {
 
   private:
     void beat();
-    void say(const std::string& state);
+    // Whether it was said, or never can be.
+    bool say(const std::string& state);
+    void say_for_sure(std::string state);
+    void say_what_is_owed();
     [[nodiscard]] std::string status() const;
 
     EventLoop& loop_;
     std::function<Load()> load_;
-    bool listens_ = false;
+    std::optional<NotifySocket> socket_;     // none: no manager listens
     std::chrono::microseconds watchdog_{0};  // 0: nobody watches
     std::chrono::microseconds every_{0};
     EventLoop::TimerId timer_ = 0;
     std::string told_status_;
+    std::deque<std::string> owed_;  // in order; no more than a reload and its end
 };
 
 }  // namespace sl

@@ -64,7 +64,8 @@ void KeptMemory::in_background(const Kept& entry, std::function<void()> work) {
 }
 
 void KeptMemory::came_back(const Kept& entry) {
-    // Its client may have let go since the look, as one that ends does bit by bit. Who waits, waits for that too.
+    // Its client may have let go since the look, as one that ends does bit by bit. Who waits, waits for that
+    // too.
     if (!entry->kept.empty() && std::ranges::none_of(entry->kept, &KeptSegment::is_kept))
         return in_background(entry, [raw = entry.get()] { raw->kept.clear(); });
     std::erase(under_way_, entry);

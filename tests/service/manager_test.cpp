@@ -6,10 +6,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "tests/cmocka_cpp.h"
 
@@ -34,6 +36,20 @@ class Manager {
     }
     Manager(const Manager&) = delete;
     Manager& operator=(const Manager&) = delete;
+
+    [[nodiscard]] int fd() const { return socket_.get(); }
+
+    // Messages of somebody else's, as many as it takes until no more fits. How many that were.
+    int fill() const {
+        const UniqueFd other(::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+        sockaddr_un address{};
+        address.sun_family = AF_UNIX;
+        std::strcpy(address.sun_path, path_.c_str());
+        int sent = 0;
+        while (::sendto(other.get(), "X=1", 3, 0, reinterpret_cast<sockaddr*>(&address), sizeof address) == 3)
+            ++sent;
+        return sent;
+    }
 
     // The next message; empty if there is none.
     [[nodiscard]] std::string heard() const {
@@ -89,7 +105,16 @@ void after_stopping_nothing_more_is_said(void**) {
     const Manager manager;
     const auto loop = make_loop();
     ::setenv("WATCHDOG_USEC", "3000", 1);
+    std::string last;
+    int beats = 0;
+    const auto listen = [&](std::uint32_t) {
+        for (std::string said = manager.heard(); !said.empty(); said = manager.heard()) {
+            beats += said == "WATCHDOG=1\n" ? 1 : 0;
+            last = said;
+        }
+    };
     {
+        assert_true(loop->add(manager.fd(), listen).has_value());
         ServiceManager service(*loop, false, some_load);
         ::unsetenv("WATCHDOG_USEC");
         service.ready();
@@ -97,14 +122,55 @@ void after_stopping_nothing_more_is_said(void**) {
         loop->after(std::chrono::milliseconds(40), [&] { loop->stop(); });
         loop->run();
     }
-    std::string last;
-    int beats = 0;
-    for (std::string said = manager.heard(); !said.empty(); said = manager.heard()) {
-        beats += said == "WATCHDOG=1\n" ? 1 : 0;
-        last = said;
-    }
     assert_true(beats > 1);
     assert_string_equal(last.c_str(), "STOPPING=1\nSTATUS=stopping");
+}
+
+void who_does_not_read_holds_up_nobody_and_hears_all_that_matters_later(void**) {
+    const Manager manager;
+    const auto loop = make_loop();
+    ::setenv("WATCHDOG_USEC", "3000", 1);
+    ServiceManager service(*loop, false, some_load);
+    ::unsetenv("WATCHDOG_USEC");
+    const int others = manager.fill();
+    for (int round = 0; round < 2; ++round) {
+        service.reloading();
+        service.ready();
+    }
+    std::vector<std::string> heard;
+    const auto listen = [&](std::uint32_t) {
+        heard.push_back(manager.heard());
+        if (heard.size() == 3) loop->stop();
+    };
+    loop->after(std::chrono::milliseconds(20), [&] {
+        for (int message = 0; message < others; ++message)
+            assert_string_equal(manager.heard().c_str(), "X=1");
+        assert_string_equal(manager.heard().c_str(), "");
+        assert_true(loop->add(manager.fd(), listen).has_value());
+    });
+    loop->run();
+    assert_true(heard[0].starts_with("RELOADING=1\n"));
+    assert_string_equal(heard[1].c_str(), "READY=1\nSTATUS=1 client, 2 streams");
+    assert_string_equal(heard[2].c_str(), "WATCHDOG=1\n");
+}
+
+void a_name_in_the_abstract_space_is_heard_too(void**) {
+    const UniqueFd manager(::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    const std::string name = "@sl-notify-" + std::to_string(::getpid());
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    name.copy(address.sun_path, name.size());
+    address.sun_path[0] = '\0';
+    const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
+    assert_int_equal(::bind(manager.get(), reinterpret_cast<sockaddr*>(&address), length), 0);
+    ::setenv("NOTIFY_SOCKET", name.c_str(), 1);
+    const auto loop = make_loop();
+    ServiceManager service(*loop, false, some_load);
+    ::unsetenv("NOTIFY_SOCKET");
+    service.ready();
+    char text[64] = {};
+    assert_true(::recv(manager.get(), text, sizeof text - 1, 0) > 0);
+    assert_string_equal(text, "READY=1\nSTATUS=1 client, 2 streams");
 }
 
 void a_private_daemon_says_nothing(void**) {
@@ -125,6 +191,8 @@ int main() {
         cmocka_unit_test(sl::ready_comes_with_the_load),
         cmocka_unit_test(sl::a_reload_says_when_it_began_and_ends_with_ready),
         cmocka_unit_test(sl::after_stopping_nothing_more_is_said),
+        cmocka_unit_test(sl::who_does_not_read_holds_up_nobody_and_hears_all_that_matters_later),
+        cmocka_unit_test(sl::a_name_in_the_abstract_space_is_heard_too),
         cmocka_unit_test(sl::a_private_daemon_says_nothing),
     };
     return cmocka_run_group_tests_name("service_manager", tests, nullptr, nullptr);
