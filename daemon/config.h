@@ -23,7 +23,7 @@ struct Config {
     std::uint64_t input = 0;    // bytes of it for file bytes; 0: 1/64 of it, 64 MiB to 256 MiB
     ReaderBackend io = ReaderBackend::kAuto;
     std::uint32_t io_entries = 256;
-    std::uint32_t io_threads = 4;                    // for each mount
+    std::uint32_t io_threads = 4;                    // for each user's files on each mount
     std::chrono::milliseconds read_timeout{30'000};  // a sample that cannot be read within it fails
     bool sandbox = true;                             // false: workers decode unconfined (docs/sandbox.md)
     std::string log_level = "info";

@@ -76,7 +76,7 @@ Options parse_options(int argc, char** argv) {
         app.add_option("--io", backend, "auto, uring or threads")->check(checked(parse_backend, cli.io));
     auto* entries =
         app.add_option("--io-entries", cli.io_entries, "io_uring entries")->check(CLI::Range(2, 4096));
-    auto* threads = app.add_option("--io-threads", cli.io_threads, "threads for each mount that threads read")
+    auto* threads = app.add_option("--io-threads", cli.io_threads, "threads for each user's files on each mount that threads read")
                         ->check(CLI::Range(1, 256));
     auto* timeout =
         app.add_option("--read-timeout", read_timeout, "a sample that cannot be read within it fails, as 30s")

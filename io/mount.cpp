@@ -29,7 +29,9 @@ bool is_one_of(const auto& list, std::uint64_t type) {
 Mount mount_of(const std::string& path, const Reach* reach) {
     if (reach != nullptr) {
         const UniqueFd folder(reach->open(path.c_str(), O_RDONLY | O_DIRECTORY));
-        return folder ? mount_of("/proc/self/fd/" + std::to_string(folder.get())) : Mount{0, true};
+        Mount mount = folder ? mount_of("/proc/self/fd/" + std::to_string(folder.get())) : Mount{0, true};
+        mount.user = reach->user().uid;
+        return mount;
     }
     struct stat status = {};
     struct statfs system = {};

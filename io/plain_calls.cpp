@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <limits>
-#include <thread>
 
 #include "io/test_hooks.h"
 #include "io/unsafe_files.h"
@@ -26,16 +25,6 @@ int open_once(const OpenRequest& request) {
     if (request.reach) return request.reach->open(request.path, kOpenFlags);
     const int result = ::open(request.path, kOpenFlags);
     return result < 0 ? -errno : result;
-}
-
-// Whoever is not the daemon's own user has its files opened here whatever the back end: only reads may go to
-// io_uring.
-Opened finish(const OpenRequest& request, int result) {
-    Opened opened = finish_open(request.tag, result);
-    const ReadCompletion& completion = opened.completion;
-    if (request.reach && completion.error == 0 && !request.mount.may_hang)
-        opened.completion.blocking_only = is_on_fuse(completion.fd);
-    return opened;
 }
 
 }  // namespace
@@ -72,23 +61,25 @@ bool valid_range(const ReadRequest& request) {
     return request.offset <= kLimit && request.length <= kLimit - request.offset;
 }
 
-Opened plain_open(const OpenRequest& request, RetryBudget budget) {
-    while (true) {
-        int result = open_once(request);
-        if (result >= 0) return finish(request, result);
-        int error = -result;
-        auto delay = budget.next(error);
-        if (!delay) return finish_open(request.tag, -error);
-        std::this_thread::sleep_for(*delay);
-    }
+// Whoever is not the daemon's own user has its files opened here whatever the back end: only reads may go to
+// io_uring.
+Tried plain_open(const OpenRequest& request, RetryBudget& budget) {
+    const int result = open_once(request);
+    Tried tried{finish_open(request.tag, result).completion};
+    if (result < 0) tried.again = budget.next(-result);
+    if (tried.completion.error == 0 && !request.mount.may_hang)
+        tried.completion.blocking_only = is_on_fuse(tried.completion.fd);
+    return tried;
 }
 
-ReadCompletion plain_read(const ReadRequest& request, RetryBudget budget) {
-    ReadCompletion completion;
+Tried plain_read(const ReadRequest& request, std::uint64_t done, RetryBudget& budget) {
+    Tried tried;
+    ReadCompletion& completion = tried.completion;
     completion.tag = request.tag;
+    completion.bytes = done;
     if (!valid_range(request)) {
         completion.error = EINVAL;
-        return completion;
+        return tried;
     }
     while (completion.bytes < request.length) {
         auto wanted = std::min(request.length - completion.bytes, kMaxBytesPerCall);
@@ -101,14 +92,11 @@ ReadCompletion plain_read(const ReadRequest& request, RetryBudget budget) {
             budget.refill();
             continue;
         }
-        auto delay = budget.next(static_cast<int>(-got));
-        if (!delay) {
-            completion.error = static_cast<int>(-got);
-            break;
-        }
-        std::this_thread::sleep_for(*delay);
+        completion.error = static_cast<int>(-got);
+        tried.again = budget.next(completion.error);
+        break;
     }
-    return completion;
+    return tried;
 }
 
 }  // namespace sl

@@ -1,14 +1,16 @@
 // Open and read by ordinary, blocking system calls, and the checks every back end shares.
 //
 // The thread back end calls plain_open and plain_read from its pool; the io_uring back end uses finish_open
-// and valid_range for every request, and the plain calls only when the kernel accepts no submission while
-// none is in flight. No state: safe from any thread. Errors are errno values in the completion.
+// and valid_range for every request, and the plain calls only where no thread can be had. No state: safe from
+// any thread. Errors are errno values in the completion.
 #pragma once
 
 #include <fcntl.h>
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
+#include <optional>
 
 #include "io/reader.h"
 #include "io/retry_policy.h"
@@ -34,7 +36,14 @@ Opened finish_open(std::uint64_t tag, int result);
 // would take offset -1 for "the current position".)
 bool valid_range(const ReadRequest& request);
 
-Opened plain_open(const OpenRequest& request, RetryBudget budget);
-ReadCompletion plain_read(const ReadRequest& request, RetryBudget budget);
+// One try, which never sleeps.
+struct Tried {
+    ReadCompletion completion;
+    std::optional<std::chrono::microseconds> again = {};  // not answered yet: to be tried again so much later
+};
+
+Tried plain_open(const OpenRequest& request, RetryBudget& budget);
+// Goes on behind the first `done` bytes, which earlier tries have read; the completion's bytes are of all.
+Tried plain_read(const ReadRequest& request, std::uint64_t done, RetryBudget& budget);
 
 }  // namespace sl

@@ -32,7 +32,7 @@ enum class ReaderBackend { kAuto, kUring, kThreads };
 struct ReaderOptions {
     ReaderBackend backend = ReaderBackend::kAuto;
     unsigned entries = 256;  // ring entries asked for; halved down to 32 when refused (tests may start lower)
-    unsigned threads = 4;    // for each mount that threads read
+    unsigned threads = 4;    // for each user's files on each mount that threads read
     std::chrono::milliseconds retry_for{5000};  // how long passing errors are asked again
     std::span<std::byte> registered = {};  // memory to register for fixed reads; a refusal is not an error
 };
@@ -61,6 +61,7 @@ struct ReadCompletion {
     std::uint64_t size = 0;     // open: st_size of a regular file
     std::int64_t mtime_ns = 0;  // open: st_mtim
     bool blocking_only = true;  // open by threads: io_uring must not read it (unsafe_files.h)
+    Mount mount = {};           // open: the request's
     std::uint64_t bytes = 0;  // read: bytes got; fewer than `length` with error 0 means the file ended early
 };
 
@@ -91,9 +92,9 @@ class Reader {
     [[nodiscard]] virtual std::string description() const = 0;
 
     // Gives up the requests whose system call began before then and has not returned, each once: appends
-    // their tags. They hold what they were given, and complete when the kernel lets go of them. A thread that
-    // is stuck is replaced, up to a bound (hung_mounts.h); beyond, requests for that mount complete with
-    // ETIMEDOUT at once.
+    // their tags. They hold what they were given, and complete when the kernel lets go of them; one that
+    // waits to be tried again, at once. A thread that is stuck is replaced, up to a bound (hung_mounts.h);
+    // beyond, requests of that user's for that mount complete with ETIMEDOUT at once.
     virtual void give_up(Clock::time_point begun_before, std::vector<std::uint64_t>& tags) = 0;
     // Given up and not returned.
     [[nodiscard]] virtual std::size_t hung() const = 0;

@@ -5,18 +5,20 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <system_error>
-#include <thread>
 #include <utility>
 
-#include "io/plain_calls.h"
 #include "io/test_hooks.h"
 
 namespace sl {
 
+namespace {
+constexpr std::size_t kMostOfUser = 32;  // of its threads, or as many as one queue may have
+}  // namespace
+
 ThreadReader::State::State(EventFd its_event, const ReaderOptions& options)
     : event(std::move(its_event)),
       most_threads(std::max(options.threads, 1U)),
+      most_of_user(std::max(most_threads, kMostOfUser)),
       retry_for(options.retry_for) {}
 
 Result<std::unique_ptr<ThreadReader>> ThreadReader::create(const ReaderOptions& options) {
@@ -42,8 +44,9 @@ bool ThreadReader::finish(std::chrono::milliseconds grace) {
     State& state = *state_;
     std::unique_lock lock(state.mutex);
     state.stopping = true;
-    for (auto& [device, queue] : state.queues) {
-        queue.requests.clear();
+    for (auto& [of, queue] : state.queues) {
+        queue.jobs.clear();
+        queue.later.clear();
         queue.filled.notify_all();
     }
     return state.one_ended.wait_for(lock, grace, [&] { return state.alive == 0; });
@@ -68,16 +71,16 @@ void ThreadReader::flush() {
     State& state = *state_;
     std::lock_guard lock(state.mutex);
     for (Request& request : unflushed_) {
-        std::uint64_t device = std::visit([](const auto& it) { return it.mount.device; }, request);
-        MountQueue& queue = state.queues[device];
-        queue.device = device;
-        queue.requests.push_back(std::move(request));
+        const Mount::Key of = std::visit([](const auto& it) { return it.mount.key(); }, request);
+        Queue& queue = state.queues[of];
+        queue.of = of;
+        queue.jobs.push_back({std::move(request), RetryBudget(state.retry_for)});
     }
     unflushed_.clear();
-    for (auto& [device, queue] : state.queues) {
-        if (state.hung.out_of_service(device)) refuse_all(state, queue, ETIMEDOUT);
+    for (auto& [of, queue] : state.queues) {
+        if (state.hung.out_of_service(of)) refuse_all(state, queue, ETIMEDOUT);
         start_threads(state_, queue);
-        queue.requests.size() > 1 ? queue.filled.notify_all() : queue.filled.notify_one();
+        queue.jobs.size() > 1 ? queue.filled.notify_all() : queue.filled.notify_one();
     }
 }
 
@@ -104,12 +107,19 @@ void ThreadReader::give_up(Clock::time_point begun_before, std::vector<std::uint
     for (auto& [number, call] : state.calls) {
         if (call.given_up || call.began >= begun_before) continue;
         call.given_up = true;
-        --call.queue->threads;
-        state.hung.add(call.queue->device);
+        lose_place(state, *call.queue);
+        state.hung.add(call.queue->of);
         if (call.tag) tags.push_back(*call.tag);
     }
-    for (auto& [device, queue] : state.queues) {
-        if (state.hung.out_of_service(device)) refuse_all(state, queue, ETIMEDOUT);
+    for (auto& [of, queue] : state.queues) {
+        std::erase_if(queue.later, [&](const auto& waiting) {
+            const Job& job = waiting.second;
+            if (*job.began >= begun_before) return false;
+            tags.push_back(*tag_of(job.request));
+            refuse(state, job.request, ETIMEDOUT);
+            return true;
+        });
+        if (state.hung.out_of_service(of)) refuse_all(state, queue, ETIMEDOUT);
         start_threads(state_, queue);
     }
 }
@@ -121,93 +131,7 @@ std::size_t ThreadReader::hung() const {
 
 std::string ThreadReader::description() const {
     return "threads: " + std::to_string(thread_count()) +
-           " threads for each mount, blocking reads, no registered memory";
-}
-
-std::optional<std::uint64_t> ThreadReader::tag_of(const Request& request) {
-    if (const auto* opening = std::get_if<Opening>(&request)) return opening->tag;
-    if (const auto* reading = std::get_if<ReadRequest>(&request)) return reading->tag;
-    return std::nullopt;
-}
-
-// --- with the lock held, except in perform() ---------------------------------------------------------------
-
-void ThreadReader::start_threads(const std::shared_ptr<State>& state, MountQueue& queue) {
-    if (state->hung.out_of_service(queue.device)) return;
-    while (queue.idle < queue.requests.size() && queue.threads < state->most_threads) {
-        try {
-            std::thread([state, &queue] { work(*state, queue); }).detach();
-        } catch (const std::system_error&) {
-            // Fewer threads than asked for still read everything.
-            if (queue.threads == 0) refuse_all(*state, queue, EAGAIN);
-            return;
-        }
-        ++queue.threads;
-        ++queue.idle;
-        ++state->alive;
-    }
-}
-
-void ThreadReader::work(State& state, MountQueue& queue) {
-    std::unique_lock lock(state.mutex);
-    while (true) {
-        queue.filled.wait(lock, [&] { return state.stopping || !queue.requests.empty(); });
-        --queue.idle;
-        if (state.stopping) break;
-        Request request = std::move(queue.requests.front());
-        queue.requests.pop_front();
-        auto call =
-            state.calls.try_emplace(state.next_call++, Call{tag_of(request), Clock::now(), &queue, false})
-                .first;
-        lock.unlock();
-        auto completion = perform(state, request);
-        lock.lock();
-        if (completion) publish(state, *completion);
-        bool given_up = call->second.given_up;
-        state.calls.erase(call);
-        if (given_up) {
-            state.hung.remove(queue.device);
-            if (queue.threads >= state.most_threads) break;
-            ++queue.threads;
-        }
-        ++queue.idle;
-    }
-    --state.alive;
-    state.one_ended.notify_all();
-}
-
-std::optional<ReadCompletion> ThreadReader::perform(const State& state, const Request& request) {
-    if (const auto* closing = std::get_if<Closing>(&request)) {
-        ::close(closing->fd);
-        return std::nullopt;
-    }
-    RetryBudget budget(state.retry_for);
-    if (const auto* opening = std::get_if<Opening>(&request)) {
-        return plain_open({opening->tag, opening->path.c_str(), opening->mount, opening->reach}, budget)
-            .completion;
-    }
-    return plain_read(*std::get_if<ReadRequest>(&request), budget);
-}
-
-// Only the first of a batch wakes the conductor. The event is drained before a batch is taken, so a signal
-// that comes late makes one empty reap and is never lost.
-void ThreadReader::publish(State& state, const ReadCompletion& completion) {
-    state.done.push_back(completion);
-    if (state.done.size() == 1) state.event.signal();
-}
-
-// Closes stay: nobody else has their descriptors.
-void ThreadReader::refuse_all(State& state, MountQueue& queue, int error) {
-    for (const Request& request : queue.requests) {
-        auto tag = tag_of(request);
-        if (!tag) continue;
-        ReadCompletion completion;
-        completion.tag = *tag;
-        completion.is_open = std::holds_alternative<Opening>(request);
-        completion.error = error;
-        publish(state, completion);
-    }
-    std::erase_if(queue.requests, [](const Request& request) { return tag_of(request).has_value(); });
+           " threads for each user's files on each mount, blocking reads, no registered memory";
 }
 
 }  // namespace sl

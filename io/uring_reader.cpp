@@ -47,9 +47,10 @@ bool UringReader::finish(std::chrono::milliseconds grace) {
 
 // A mount with too many calls that never returned gets no more of them.
 bool UringReader::refuse(const Mount& mount, std::uint64_t tag, bool is_open) {
-    if (!hung_.out_of_service(mount.device)) return false;
+    if (!hung_.out_of_service(mount.key())) return false;
     ReadCompletion completion;
     completion.tag = tag;
+    completion.mount = mount;
     completion.is_open = is_open;
     completion.error = ETIMEDOUT;
     done_.push_back(completion);
@@ -104,7 +105,7 @@ void UringReader::give_up(Clock::time_point begun_before, std::vector<std::uint6
         if (!operation.active || operation.given_up || !operation.began) continue;
         if (*operation.began >= begun_before) continue;
         operation.given_up = true;
-        hung_.add(operation.request.mount.device);
+        hung_.add(operation.request.mount.key());
         tags.push_back(operation.request.tag);
     }
     if (threads_) threads_->give_up(begun_before, tags);
@@ -117,7 +118,7 @@ std::size_t UringReader::hung() const {
 std::string UringReader::description() const {
     if (!threads_) return ring_->description();
     return ring_->description() + ", and " + std::to_string(threads_->thread_count()) +
-           " threads for each mount that may hang";
+           " threads for each user's files on each mount that may hang";
 }
 
 // --- and back ----------------------------------------------------------------------------------------------
@@ -214,9 +215,14 @@ void UringReader::finish_open_of(std::uint32_t index, const Opened& opened) {
     finish(index, opened.completion);
 }
 
-void UringReader::finish(std::uint32_t index, const ReadCompletion& completion) {
+void UringReader::finish(std::uint32_t index, ReadCompletion completion) {
+    completion.mount = operations_[index].request.mount;
     done_.push_back(completion);
-    if (operations_[index].given_up) hung_.remove(operations_[index].request.mount.device);
+    leave(index);
+}
+
+void UringReader::leave(std::uint32_t index) {
+    if (operations_[index].given_up) hung_.remove(operations_[index].request.mount.key());
     operations_.release(index);
 }
 

@@ -5,8 +5,8 @@
 // its open, its next piece of read, or the timer of its back-off. Operations beyond the ring's capacity wait
 // in `ready_`. Reads of files that io_uring reads wrongly (unsafe_files.h), all requests for mounts that may
 // hang, and opens within a user's reach (reach.h), which are many calls that each need the one before, go to
-// threads: io_uring's own are few, and shared by all mounts. Creation fails with the errno
-// that io_uring gave; after that, errors are completions.
+// threads: io_uring's own are few, and shared by all mounts. So does what the kernel refuses while nothing is
+// in flight. Creation fails with the errno that io_uring gave; after that, errors are completions.
 #pragma once
 
 #include <cstdint>
@@ -72,7 +72,7 @@ class UringReader final : public Reader {
     void prepare_read(io_uring_sqe* sqe, const Operation& operation) const;
     int submit();
     void withdraw_entries();
-    void run_plainly(std::uint32_t index);
+    void run_elsewhere(std::uint32_t index);
 
     void take_from_threads();
     void take_answers(std::vector<Answer>& answers);
@@ -80,7 +80,8 @@ class UringReader final : public Reader {
     void on_read(std::uint32_t index, std::int64_t result);
     bool back_off(std::uint32_t index, int error);
     void finish_open_of(std::uint32_t index, const Opened& opened);
-    void finish(std::uint32_t index, const ReadCompletion& completion);
+    void finish(std::uint32_t index, ReadCompletion completion);
+    void leave(std::uint32_t index);
     void finish_read(std::uint32_t index, int error);
     bool cancel_running(Clock::time_point deadline);
     void close_late_opens();

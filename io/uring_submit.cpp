@@ -39,13 +39,13 @@ void UringReader::pump() {
         }
         if (sent == -EINTR) continue;
         if (in_ring_ > unsubmitted_.size()) return;
-        // Refused (EAGAIN, EBUSY) with nothing in flight: no answer would ever wake us. One operation is done
-        // by plain calls, then the ring is tried again.
+        // Refused (EAGAIN, EBUSY) with nothing in flight: no answer would ever wake us. One operation goes to
+        // the threads, then the ring is tried again.
         withdraw_entries();
         if (ready_.empty()) return;
         std::uint32_t index = ready_.front();
         ready_.pop_front();
-        run_plainly(index);
+        run_elsewhere(index);
     }
 }
 
@@ -58,10 +58,10 @@ void UringReader::fill_ring() {
             finish_read(index, valid_range(operation.request) ? 0 : EINVAL);
             continue;
         }
-        // No threads are to be had.
+        // There was no thread when it came.
         if (operation.is_open ? operation.reach != nullptr : unsafe_.contains(operation.request.fd)) {
             ready_.pop_front();
-            run_plainly(index);
+            run_elsewhere(index);
             continue;
         }
         io_uring_sqe* sqe = ::io_uring_get_sqe(ring_->get());
@@ -117,20 +117,23 @@ void UringReader::withdraw_entries() {
     }
 }
 
-void UringReader::run_plainly(std::uint32_t index) {
-    const Operation& operation = operations_[index];
-    if (operation.is_open) {
-        finish_open_of(index, plain_open({operation.request.tag, operation.path.c_str(), {}, operation.reach},
-                                         operation.budget));
-        return;
+// On a thread, from its beginning; where none can be had by one plain call, which nobody repeats: the
+// conductor does not sleep.
+void UringReader::run_elsewhere(std::uint32_t index) {
+    Operation& operation = operations_[index];
+    const ReadRequest& request = operation.request;
+    const OpenRequest opening{request.tag, operation.path.c_str(), request.mount, operation.reach};
+    if (ThreadReader* them = threads()) {
+        operation.is_open ? them->open(opening) : them->read(request);
+        them->flush();
+        leave(index);
+    } else if (operation.is_open) {
+        ReadCompletion completion = plain_open(opening, operation.budget).completion;
+        if (completion.error == 0) unsafe_.opened_elsewhere(completion.fd, completion.blocking_only);
+        finish(index, completion);
+    } else {
+        finish(index, plain_read(request, operation.done, operation.budget).completion);
     }
-    ReadRequest rest = operation.request;
-    rest.offset += operation.done;
-    rest.length -= operation.done;
-    if (rest.length > 0) rest.destination += operation.done;
-    ReadCompletion completion = plain_read(rest, operation.budget);
-    completion.bytes += operation.done;
-    finish(index, completion);
 }
 
 // Afterwards the kernel holds none of our entries, unless the deadline came first.

@@ -16,8 +16,11 @@ namespace {
 constexpr std::size_t kThreads = 4;
 // A scan that takes longer may be one of a mount that never answers, and leaves its place to others...
 constexpr std::chrono::seconds kLong{5};
-// ...as long as there are not so many of them.
-constexpr std::size_t kMostThreads = 64;
+// ...as long as its user has not so many of them.
+constexpr std::size_t kMostOfUser = 16;
+constexpr std::size_t kMostOfOwn = 64;  // of the daemon's own user
+// Of all users together.
+constexpr std::size_t kMostThreads = 512;
 }  // namespace
 
 Result<std::unique_ptr<ScanQueue>> ScanQueue::create(EventLoop& loop, Options options) {
@@ -120,12 +123,16 @@ bool ScanQueue::is_being_scanned(const Job& wanted) const {
                                [&](const Job& job) { return is_scan_of(job, wanted.path, wanted.reach); });
 }
 
+// Who has fewest running is next, then who came first. Who has none waits for nobody's.
 std::list<ScanQueue::Job>::iterator ScanQueue::next_to_start() {
     auto chosen = waiting_.end();
-    std::ptrdiff_t least = 0;
+    if (running_.size() >= kMostThreads) return chosen;
+    const bool is_busy = lately_started() >= kThreads;
+    std::size_t least = 0;
     for (auto job = waiting_.begin(); job != waiting_.end(); ++job) {
         if (!job->dataset && is_being_scanned(*job)) continue;
-        const std::ptrdiff_t others = running_for(*job);
+        const std::size_t others = running_for(*job);
+        if (others >= (job->reach ? kMostOfUser : kMostOfOwn) || (is_busy && others > 0)) continue;
         if (chosen != waiting_.end() && others >= least) continue;
         chosen = job;
         least = others;
@@ -133,19 +140,19 @@ std::list<ScanQueue::Job>::iterator ScanQueue::next_to_start() {
     return chosen;
 }
 
-// How many run already for the user who asked for this one: who has fewest is next, then who came first.
-std::ptrdiff_t ScanQueue::running_for(const Job& wanted) const {
+// How many run already for the user who asked for this one.
+std::size_t ScanQueue::running_for(const Job& wanted) const {
     const uid_t uid = wanted.askers.front()->uid;
-    return std::ranges::count_if(running_, [uid](const Job& job) {
+    auto is_theirs = [uid](const Job& job) {
         return std::ranges::any_of(job.askers, [uid](const Asker& asker) { return asker->uid == uid; });
-    });
+    };
+    return static_cast<std::size_t>(std::ranges::count_if(running_, is_theirs));
 }
 
-bool ScanQueue::has_a_place() const {
+std::size_t ScanQueue::lately_started() const {
     const auto long_ago = std::chrono::steady_clock::now() - kLong;
     auto counts = [&](const Job& job) { return job.began > long_ago; };
-    return running_.size() < kMostThreads &&
-           static_cast<std::size_t>(std::ranges::count_if(running_, counts)) < kThreads;
+    return static_cast<std::size_t>(std::ranges::count_if(running_, counts));
 }
 
 void ScanQueue::look_again() {
@@ -164,9 +171,7 @@ void ScanQueue::drop_unwanted() {
 }
 
 void ScanQueue::start_waiting() {
-    while (has_a_place()) {
-        auto next = next_to_start();
-        if (next == waiting_.end()) return;
+    for (auto next = next_to_start(); next != waiting_.end(); next = next_to_start()) {
         running_.splice(running_.end(), waiting_, next);
         Job& job = running_.back();
         job.began = std::chrono::steady_clock::now();

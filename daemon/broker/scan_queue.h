@@ -2,7 +2,8 @@
 //
 // A scan blocks on directories, so each runs on a thread of its own, a few at a time; the others wait in
 // order. One that takes long, for its mount may never answer, holds nobody else up: it does not count among
-// the few. However many ask for a folder at once, it is listed once: whoever comes before its scan begins
+// the few, as long as its user has not many of them. A user none of whose scans runs waits for nobody's.
+// However many ask for a folder at once, it is listed once: whoever comes before its scan begins
 // joins it, whoever comes later waits for it and then has it looked at again (io/witness.h), because a file
 // made meanwhile may be missing from it. What it made is shared as long as somebody has it. The result comes
 // back to the loop's thread. A scan whose askers have all gone is not begun, or its result dropped.
@@ -103,8 +104,8 @@ class ScanQueue {
     Job& job_for(const std::string& path, const std::shared_ptr<const Reach>& reach);
     [[nodiscard]] bool is_being_scanned(const Job& wanted) const;
     [[nodiscard]] std::list<Job>::iterator next_to_start();
-    [[nodiscard]] std::ptrdiff_t running_for(const Job& wanted) const;
-    [[nodiscard]] bool has_a_place() const;
+    [[nodiscard]] std::size_t running_for(const Job& wanted) const;
+    [[nodiscard]] std::size_t lately_started() const;
     void look_again();
     void drop_unwanted();
     [[nodiscard]] Result<Made> work(Job& job) const;

@@ -72,7 +72,7 @@ void Conductor::abandon(Task& task) {
 
 void Conductor::returned_late(const ReadCompletion& completion) {
     if (completion.is_open) {
-        if (completion.fd >= 0) reader_->close(completion.fd, {0, true});  // whose it was is not known
+        if (completion.fd >= 0) reader_->close(completion.fd, completion.mount);
         return;
     }
     auto found = late_reads_.find(completion.tag);

@@ -1,8 +1,9 @@
 """A real folder through FUSE, with faults on demand: fuse_folder.py MOUNTPOINT SOURCE RULES.
 
-RULES is a folder of JSON files, one for each faulty file and named as that one, or "all": {"on": "read", "open" or "flush",
+RULES is a folder of JSON files, one for each faulty file and named as that one, or "all": {"on": "read", "open", "flush" or "list",
 "error": "EIO", "times": 3} fails so often, then works; {"on": "read", "sleep": true} does not answer until the
-rule is removed; {"on": "read", "takes": 0.02} answers so many seconds later, as a slow store does. It prints "ready" when mounted and runs until it is unmounted.
+rule is removed; {"on": "read", "takes": 0.02} answers so many seconds later, as a slow store does. With "under": "/a" it is for
+what lies there only. It prints "ready" when mounted and runs until it is unmounted. Where root starts it, all users see it.
 
 Mount is a context manager for the tests; it wakes all sleepers before it unmounts.
 """
@@ -21,12 +22,14 @@ POLL_S = 0.02  # how often a sleeper looks whether its rule is still there
 
 
 class Mount:
-    """folder: where the faulty view of `source` is."""
+    """folder: where the faulty view of source is."""
 
     def __init__(self, source):
+        self.source = pathlib.Path(source)
         self._base = tempfile.TemporaryDirectory(prefix="sl-fuse")
         self.folder = pathlib.Path(self._base.name) / "mount"
         self._rules = pathlib.Path(self._base.name) / "rules"
+        self.folder.parent.chmod(0o755)  # other users pass
         self.folder.mkdir()
         self._rules.mkdir()
         command = [sys.executable, __file__, self.folder, source, self._rules]
@@ -78,6 +81,7 @@ def serve(mountpoint, source, rules):
             return {key: getattr(status, key) for key in ("st_mode", "st_nlink", "st_size", "st_mtime", "st_uid")}
 
         def readdir(self, path, fh):
+            self.fault("list", path)
             return [".", "..", *os.listdir(source + path)]
 
         def open(self, path, flags):
@@ -102,7 +106,7 @@ def serve(mountpoint, source, rules):
                         rule = json.load(text)
                 except OSError:
                     continue
-                if rule["on"] != what:
+                if rule["on"] != what or not path.startswith(rule.get("under", "/")):
                     continue
                 if "takes" in rule:
                     time.sleep(rule["takes"])
@@ -118,7 +122,7 @@ def serve(mountpoint, source, rules):
                 if count <= rule["times"]:
                     raise fusepy.FuseOSError(getattr(errno, rule["error"]))
 
-    fusepy.FUSE(Folder(), mountpoint, foreground=True, direct_io=True)
+    fusepy.FUSE(Folder(), mountpoint, foreground=True, direct_io=True, allow_other=os.geteuid() == 0)
 
 
 if __name__ == "__main__":

@@ -206,7 +206,7 @@ void after_the_end_the_kernel_writes_into_no_buffer(void**) {
 
 #ifdef SL_TEST_HOOKS
 
-void submissions_refused_with_none_in_flight_become_plain_calls(void**) {
+void submissions_refused_with_none_in_flight_go_to_threads(void**) {
     constexpr std::uint64_t kReads = 20;
     for (unsigned entries : {2U, 256U}) {
         TempFolder folder;
@@ -256,7 +256,7 @@ int main() {
                 cmocka_unit_test(memory_that_may_not_be_locked_is_no_error),
                 cmocka_unit_test(after_the_end_the_kernel_writes_into_no_buffer),
 #ifdef SL_TEST_HOOKS
-                cmocka_unit_test(submissions_refused_with_none_in_flight_become_plain_calls),
+                cmocka_unit_test(submissions_refused_with_none_in_flight_go_to_threads),
 #endif
             });
     }
