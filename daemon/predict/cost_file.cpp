@@ -12,10 +12,10 @@
 #include <filesystem>
 #include <span>
 #include <system_error>
-#include <tuple>
 #include <type_traits>
 #include <vector>
 
+#include "daemon/predict/cost_room.h"
 #include "io/cache_folder.h"
 #include "shm/fd.h"
 
@@ -90,7 +90,7 @@ std::string what_is_wrong(const CostFileHeader& header, const CostKey& key) {
         return "it is no cost file";
     if (header.version != CostFileHeader::kVersion || header.header_bytes != sizeof header)
         return "it is of another version";
-    return header.key == key ? "" : "it is of another dataset or pipeline";
+    return header.key == key ? "" : "it is of another dataset, pipeline or user";
 }
 
 // The words go to the file first and the header last, with the checksum of what was written: the history
@@ -115,35 +115,6 @@ bool write_file(int fd, const CostKey& key, const CostModel::Learned& learned, c
     return written && ::lseek(fd, 0, SEEK_SET) == 0 && write_whole(fd, std::as_bytes(std::span(&header, 1)));
 }
 
-// Also takes away what a killed writer left behind.
-void prune(const std::string& folder) {
-    struct Kept {
-        fs::file_time_type time;
-        std::uint64_t bytes;
-        fs::path path;
-    };
-    std::vector<Kept> files;
-    std::error_code error;
-    for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-        std::error_code gone;
-        if (!it->is_regular_file(gone)) continue;
-        const auto bytes = it->file_size(gone);
-        const auto time = it->last_write_time(gone);
-        if (!gone) files.push_back({time, bytes, it->path()});
-    }
-    std::ranges::sort(files, std::greater(), &Kept::time);
-    constexpr std::chrono::minutes kWritersTake{10};
-    const auto now = fs::file_time_type::clock::now();
-    std::uint64_t bytes = 0;
-    std::size_t count = 0;
-    for (const Kept& file : files) {
-        bytes += file.bytes;
-        const bool left_behind = file.path.extension() == ".new" && now - file.time > kWritersTake;
-        const bool too_many = ++count > kMostCostFiles || bytes > kMostCostBytes;
-        if (left_behind || too_many) fs::remove(file.path, error);
-    }
-}
-
 }  // namespace
 
 std::uint64_t pipeline_hash(const Pipeline& pipeline) {
@@ -166,10 +137,12 @@ std::string user_cost_folder() {
 }
 
 std::string cost_path(const std::string& folder, const CostKey& key) {
+    const std::string learner =
+        key.learner == CostKey::kOwn ? "" : "u" + std::to_string(key.learner - 1) + "-";
     char name[40];
-    std::snprintf(name, sizeof name, "/%016llx-%016llx", static_cast<unsigned long long>(key.dataset),
+    std::snprintf(name, sizeof name, "%016llx-%016llx", static_cast<unsigned long long>(key.dataset),
                   static_cast<unsigned long long>(key.pipeline));
-    return folder + name;
+    return folder + "/" + learner + name;
 }
 
 Result<KeptCosts> load_costs(const std::string& path, const CostKey& key) {
@@ -219,7 +192,7 @@ Result<void> save_costs(const std::string& folder, const CostKey& key, const Cos
         ::unlink(fresh.c_str());
         return io_failure("cannot write " + path, failed);
     }
-    prune(folder);
+    make_cost_room(folder);
     return {};
 }
 

@@ -1,11 +1,10 @@
-// Cost models as files of a cache folder, so that the second run starts knowing: one for each dataset and
-// pipeline.
+// Cost models as files of a cache folder, so that the second run starts knowing: one for each user, dataset
+// and pipeline.
 //
 // Called by cost_store on a thread of its own, and blocking; safe in any number of processes at once. A file
 // is made whole under another name and then renamed, so a reader sees the old or the new one. One that is
 // damaged, of another version, of another dataset or pipeline, or not this user's own is not believed, with
-// the reason; it costs predictions, never a sample. The folder is kept small: the files that were written
-// longest ago make room.
+// the reason; it costs predictions, never a sample. The folder is kept small (cost_room.h).
 #pragma once
 
 #include <cstdint>
@@ -17,11 +16,14 @@
 
 namespace sl {
 
-// What a cost model is of.
+// What a cost model is of, and who learned it.
 struct CostKey {
-    std::uint64_t dataset = 0;   // its fingerprint
-    std::uint64_t pipeline = 0;  // pipeline_hash's
-    std::uint64_t samples = 0;   // ids are below it
+    static constexpr std::uint64_t kOwn = 0;
+
+    std::uint64_t dataset = 0;     // its fingerprint
+    std::uint64_t pipeline = 0;    // pipeline_hash's
+    std::uint64_t samples = 0;     // ids are below it
+    std::uint64_t learner = kOwn;  // the daemon's own user, or another's uid + 1
     bool operator==(const CostKey&) const = default;
 };
 
@@ -31,7 +33,7 @@ std::uint64_t pipeline_hash(const Pipeline& pipeline);
 // The file's layout, in the byte order of the host: this, then a word for each sample (sample_history.cpp).
 struct CostFileHeader {
     static constexpr char kMagic[8] = {'S', 'L', 'C', 'O', 'S', 'T', 'S', '\n'};
-    static constexpr std::uint32_t kVersion = 1;
+    static constexpr std::uint32_t kVersion = 2;
 
     char magic[8];
     std::uint32_t version;
@@ -43,9 +45,6 @@ struct CostFileHeader {
 
 // Datasets with more samples keep nothing over restarts: a file of 256 MB is enough.
 inline constexpr std::uint64_t kMostKeptSamples = std::uint64_t{1} << 25;
-// Bounds of the folder.
-inline constexpr std::size_t kMostCostFiles = 64;
-inline constexpr std::uint64_t kMostCostBytes = std::uint64_t{1} << 30;
 
 // $XDG_CACHE_HOME/speedyloader/costs, else below ~/.cache; "" without either.
 std::string user_cost_folder();

@@ -16,11 +16,6 @@ namespace {
 constexpr std::chrono::seconds kSaveEvery{60};
 constexpr std::chrono::seconds kWaitForFile{1};
 constexpr std::chrono::seconds kLastWrite{2};  // how long the daemon's end waits for it
-
-// What stands for the dataset in a model's name: another one for each user, as spread as fingerprints are.
-std::uint64_t dataset_key(std::uint64_t dataset, std::optional<uid_t> learned_by) {
-    return learned_by ? dataset + 0x9E3779B97F4A7C15 * (std::uint64_t{*learned_by} + 1) : dataset;
-}
 }  // namespace
 
 Result<std::unique_ptr<CostStore>> CostStore::create(EventLoop& loop, const std::string& folder) {
@@ -95,7 +90,10 @@ void CostStore::work(State& state, const Job& job) {
 
 void CostStore::give(Job job) {
     const std::lock_guard lock(state_->mutex);
-    state_->jobs.push_back(std::move(job));
+    // A stream waits for what is read, and nobody for what is written. No model is both at once.
+    auto first_write =
+        std::ranges::find_if(state_->jobs, [](const Job& other) { return other.model != nullptr; });
+    state_->jobs.insert(job.model ? state_->jobs.end() : first_write, std::move(job));
     state_->news.notify_all();
 }
 
@@ -107,7 +105,8 @@ CostStore::Entry* CostStore::entry_of(const CostKey& key) {
 std::shared_ptr<CostModel> CostStore::open(std::uint64_t dataset, std::uint64_t samples,
                                            const Pipeline& pipeline, std::optional<uid_t> learned_by) {
     std::erase_if(entries_, [](const Entry& entry) { return entry.model.expired(); });
-    const CostKey key{dataset_key(dataset, learned_by), pipeline_hash(pipeline), samples};
+    const CostKey key{dataset, pipeline_hash(pipeline), samples,
+                      learned_by ? std::uint64_t{*learned_by} + 1 : CostKey::kOwn};
     if (Entry* entry = entry_of(key)) {
         if (auto model = entry->model.lock()) return model;
         std::erase_if(entries_, [&](const Entry& gone) { return gone.key == key; });  // this very moment

@@ -159,9 +159,10 @@ void no_file_is_no_error_and_a_foreign_one_is_not_believed(void**) {
     assert_false(none.has_value());
     assert_true(none.error().status == Status::kNotFound);
     save_trained(folder);
-    for (const CostKey& other : {CostKey{1, kKey.pipeline, kSamples}, CostKey{kKey.dataset, 1, kSamples}}) {
+    for (const CostKey& other : {CostKey{1, kKey.pipeline, kSamples}, CostKey{kKey.dataset, 1, kSamples},
+                                 CostKey{kKey.dataset, kKey.pipeline, kSamples, 1}}) {
         fs::copy_file(folder.file(), cost_path(folder.path(), other));
-        assert_refused(folder, other, "another dataset or pipeline");
+        assert_refused(folder, other, "another dataset, pipeline or user");
     }
     assert_refused(folder, {kKey.dataset, kKey.pipeline, kSamples + 1}, "size");
     assert_int_equal(::chmod(folder.file().c_str(), 0666), 0);
@@ -224,25 +225,6 @@ void numbers_that_are_no_weights_leave_the_model_as_it_began(void**) {
     assert_true(model.mean_ns() == untouched.mean_ns());
 }
 
-void the_folder_keeps_a_bounded_number_of_files_and_drops_the_oldest(void**) {
-    const Folder folder;
-    CostModel model(pipeline_of(64), 10);
-    const auto now = fs::file_time_type::clock::now();
-    for (std::uint64_t i = 0; i < kMostCostFiles + 5; ++i) {
-        const CostKey key{i, 1, 10};
-        assert_true(save_costs(folder.path(), key, model.learned(), model.history()).has_value());
-        fs::last_write_time(cost_path(folder.path(), key), now - std::chrono::hours(1000 - i));
-    }
-    std::ofstream(folder.path() + "/0-0.99.new") << "left by a writer that was killed";
-    fs::last_write_time(folder.path() + "/0-0.99.new", now - std::chrono::hours(1));
-    assert_true(save_costs(folder.path(), kKey, model.learned(), model.history()).has_value());
-    assert_true(folder.files() <= kMostCostFiles);
-    assert_false(fs::exists(folder.path() + "/0-0.99.new"));
-    assert_true(fs::exists(folder.file()));
-    assert_false(fs::exists(cost_path(folder.path(), {0, 1, 10})));
-    assert_true(fs::exists(cost_path(folder.path(), {kMostCostFiles + 4, 1, 10})));
-}
-
 void pipelines_differ_by_what_a_worker_does_and_not_by_how_rows_are_normalised(void**) {
     const Pipeline pipeline = pipeline_of(64);
     Pipeline other_mean = pipeline;
@@ -274,7 +256,6 @@ int main() {
         cmocka_unit_test(every_changed_byte_is_noticed),
         cmocka_unit_test(what_is_no_file_is_refused_without_waiting),
         cmocka_unit_test(numbers_that_are_no_weights_leave_the_model_as_it_began),
-        cmocka_unit_test(the_folder_keeps_a_bounded_number_of_files_and_drops_the_oldest),
         cmocka_unit_test(pipelines_differ_by_what_a_worker_does_and_not_by_how_rows_are_normalised),
     };
     return cmocka_run_group_tests_name("predict/history", tests, nullptr, nullptr);
