@@ -2,6 +2,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -55,6 +56,9 @@ void WorkerPool::on_message(std::size_t index) {
 
 void WorkerPool::on_hello(Entry& entry) {
     if (auto greeted = entry.worker->greet(packet_->head().request, boot_id_, *input_); !greeted) {
+        // One that has died since is no fault of its own; its pidfd tells.
+        const int error = greeted.error().os_errno;
+        if (error == EPIPE || error == ECONNRESET) return;
         return kill(entry, "cannot be greeted (" + greeted.error().message + ")");
     }
     trouble_.reset();
