@@ -87,7 +87,7 @@ std::map<std::string, ConfigSetter> daemon_keys(Config& config) {
                      config.workers = 0;
                      return {};
                  }
-                 return whole_number(config.workers, 1)(node);
+                 return whole_number(config.workers, kWorkersAllowed)(node);
              }},
             {"memory", byte_count(config.memory)},
             {"input", byte_count(config.input)},
@@ -106,8 +106,8 @@ std::map<std::string, ConfigSetter> daemon_keys(Config& config) {
                  config.log_level = *level;
                  return {};
              }},
-            {"io_entries", whole_number(config.io_entries, 2)},
-            {"io_threads", whole_number(config.io_threads, 1)},
+            {"io_entries", whole_number(config.io_entries, kIoEntriesAllowed)},
+            {"io_threads", whole_number(config.io_threads, kIoThreadsAllowed)},
             {"predict", truth(config.predict)},
             {"sandbox", truth(config.sandbox)},
             {"read_timeout", [&](const toml::node& node) -> Result<void> {

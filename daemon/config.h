@@ -16,6 +16,15 @@
 
 namespace sl {
 
+// What the file and the command line both allow.
+struct NumberRange {
+    std::int64_t least;
+    std::int64_t most;
+};
+inline constexpr NumberRange kWorkersAllowed{1, 1024};
+inline constexpr NumberRange kIoEntriesAllowed{2, 4096};
+inline constexpr NumberRange kIoThreadsAllowed{1, 256};
+
 struct Config {
     std::string socket;         // path to listen at; empty: only --listen-fd
     std::uint32_t workers = 0;  // 0: from affinity and cgroup quota

@@ -2,8 +2,6 @@
 
 #include <optional>
 
-#include "daemon/config.h"
-
 namespace sl {
 
 std::string config_place(const toml::node& node, const std::string& path) {

@@ -14,6 +14,7 @@
 
 #include "daemon/broker/limits.h"
 #include "daemon/broker/rights.h"
+#include "daemon/config.h"
 #include "shm/error.h"
 
 namespace sl {
@@ -24,10 +25,13 @@ using ConfigSetter = std::function<Result<void>(const toml::node&)>;
 std::string config_place(const toml::node& node, const std::string& path);
 
 template <class T>
-ConfigSetter whole_number(T& target, std::int64_t least) {
-    return [&target, least](const toml::node& node) -> Result<void> {
+ConfigSetter whole_number(T& target, NumberRange allowed) {
+    return [&target, allowed](const toml::node& node) -> Result<void> {
         auto value = node.value_exact<std::int64_t>();
-        if (!value || *value < least) return fail(Status::kInvalidArgument, "must be a whole number");
+        if (!value || *value < allowed.least || *value > allowed.most) {
+            return fail(Status::kInvalidArgument, "must be a whole number from " + std::to_string(allowed.least) +
+                                                      " to " + std::to_string(allowed.most));
+        }
         target = static_cast<T>(*value);
         return {};
     };

@@ -12,6 +12,7 @@ namespace sl {
 
 namespace {
 
+constexpr NumberRange kLimitAllowed{0, 1'000'000'000};  // 0: no limit
 constexpr std::size_t kMostGroupText = std::size_t{1} << 20;  // of a group with many members
 
 Result<gid_t> group_number(const std::string& name) {
@@ -58,9 +59,9 @@ Result<void> set_group(const toml::node& node, RootSetting& root) {
 Result<void> read_limits(const toml::table& table, const std::string& path, Limits& limits) {
     return read_keys(table, "limits", path,
                      {{"bytes", byte_count(limits.bytes)},
-                      {"streams", whole_number(limits.streams, 0)},
-                      {"clients", whole_number(limits.clients, 0)},
-                      {"connects", whole_number(limits.connects, 0)}});
+                      {"streams", whole_number(limits.streams, kLimitAllowed)},
+                      {"clients", whole_number(limits.clients, kLimitAllowed)},
+                      {"connects", whole_number(limits.connects, kLimitAllowed)}});
 }
 
 Result<void> read_roots(const toml::node& node, const std::string& path, std::vector<RootSetting>& roots) {

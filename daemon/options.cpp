@@ -48,6 +48,10 @@ std::function<std::string(const std::string&)> checked(Parse parse, Target& targ
     };
 }
 
+CLI::Range in_range(NumberRange allowed) {
+    return {allowed.least, allowed.most};
+}
+
 }  // namespace
 
 std::string program_folder() {
@@ -67,7 +71,7 @@ Options parse_options(int argc, char** argv) {
     app.set_version_flag("--version", describe_version);
     auto* socket = app.add_option("--socket", cli.socket, "path to listen at");
     auto* workers = app.add_option("--workers", cli.workers, "worker processes (default: usable cores)")
-                        ->check(CLI::Range(1, 1024));
+                        ->check(in_range(kWorkersAllowed));
     auto* memory_option = app.add_option("--memory", memory, "budget of all shared memory, as 4GiB")
                               ->check(checked(parse_bytes, cli.memory));
     auto* input_option = app.add_option("--input", input, "of it for file bytes, as 256MiB")
@@ -75,9 +79,9 @@ Options parse_options(int argc, char** argv) {
     auto* io =
         app.add_option("--io", backend, "auto, uring or threads")->check(checked(parse_backend, cli.io));
     auto* entries =
-        app.add_option("--io-entries", cli.io_entries, "io_uring entries")->check(CLI::Range(2, 4096));
+        app.add_option("--io-entries", cli.io_entries, "io_uring entries")->check(in_range(kIoEntriesAllowed));
     auto* threads = app.add_option("--io-threads", cli.io_threads, "threads for each user's files on each mount that threads read")
-                        ->check(CLI::Range(1, 256));
+                        ->check(in_range(kIoThreadsAllowed));
     auto* timeout =
         app.add_option("--read-timeout", read_timeout, "a sample that cannot be read within it fails, as 30s")
             ->check(checked(parse_time, cli.read_timeout));

@@ -2,7 +2,7 @@
 //
 // Two families. `Error` is for calls (opening a stream, mapping a segment): it carries the public negative
 // status of the C API. `SampleError` is for one sample that could not become pixels: its kind is the public
-// name in reports (docs: interface section 6). Lower layers set the sentence, upper layers append to it, so a
+// name in reports (docs/spec.md, at its end). Lower layers set the sentence, upper layers append to it, so a
 // message reads as a causal chain. Nothing here throws or aborts.
 #pragma once
 

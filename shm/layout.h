@@ -24,7 +24,7 @@
  *
  *     0            sl_shm_worker_channel: job ring (daemon writes), completion ring (worker writes)
  *
- *   INPUT SEGMENT  (one per daemon; the reader writes file bytes, workers map it read-only): no structure.
+ *   INPUT SEGMENT  (one per user; the reader writes file bytes, workers map it read-only): no structure.
  *   SAMPLE SEGMENT (one per stream; workers write pixels, assembler threads read): sample_bytes x slots,
  *                   each on a 256-byte border. Never given to a client. In a stream of items guests write, and a
  *                   slot is sl_shm_item_header and then the fields as sl_shm_item_layout places them. An item

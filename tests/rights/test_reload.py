@@ -34,6 +34,9 @@ def check(folder, text):
     ('[limits]\nbytes = "much"\n', ("limits.bytes", "no size")),
     ('[limits]\nfiles = 1\n', ("unknown key limits.files",)),
     ('[metrics]\nport = 1\n', ("unknown section metrics", "daemon, limits, root")),
+    ('[daemon]\nworkers = 4294967296\n', ("line 2", "daemon.workers", "from 1 to 1024")),
+    ('[daemon]\nio_entries = 1\n', ("daemon.io_entries", "from 2 to 4096")),
+    ('[daemon]\nio_threads = 257\n', ("daemon.io_threads", "from 1 to 256")),
     ('[daemon]\nlog_level = "loud"\n', ("daemon.log_level", "trace, debug")),
 ])
 def test_a_mistake_is_an_error_that_names_line_and_key(tmp_path, text, words):

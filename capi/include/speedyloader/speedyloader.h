@@ -460,7 +460,7 @@ SL_API sl_status sl_last_error(sl_error* error);
 /* "SL_E_SPEC" for SL_E_SPEC, and so on; "unknown" for other numbers. Any thread. */
 SL_API const char* sl_status_name(sl_status status);
 
-/* "truncated" and so on: the kinds of interface section "sample error kinds". Any thread. */
+/* "truncated" and so on: the kinds at the end of docs/spec.md. Any thread. */
 SL_API const char* sl_sample_kind_name(uint32_t kind);
 
 /* This library's version, as "0.1.0". Any thread. */
