@@ -64,6 +64,40 @@ def test_patience_ends_and_the_iterator_looks_again_when_it_is_asked(daemon, id_
         assert seen == list(range(600))
 
 
+def test_going_to_a_position_finds_the_next_daemon(daemon, id_set):
+    options = {"shuffle": True, "epochs": 3, "slots": 4}
+    with open_in_order(daemon, id_set(600), **options) as loader:
+        expected = [content(loader) for _ in range(3)]
+    with open_in_order(daemon, id_set(600), **options) as loader:
+        next(iter(loader))  # and leaves the epoch
+        state = loader.state_dict()
+        for go, then in [(lambda: None, expected[1]), (lambda: loader.reset(2), expected[2]),
+                         (lambda: loader.load_state_dict(state), expected[0][1:])]:
+            daemon.kill()
+            timer = threading.Timer(0.5, daemon.start)
+            timer.start()
+            go()
+            assert content(loader) == then
+            timer.join()
+
+
+def test_without_patience_a_position_that_was_not_reached_changes_nothing(daemon, id_set):
+    with open_in_order(daemon, id_set(600), slots=4, reconnect=False) as loader:
+        iterator = iter(loader)
+        seen = ids(next(iterator))
+        daemon.kill()
+        with pytest.raises((sl.NoDaemonError, sl.DisconnectedError)):
+            loader.reset(1)
+        with pytest.raises((sl.NoDaemonError, sl.DisconnectedError)):
+            loader.stats()
+        daemon.start()
+        assert loader.state_dict()["batch"] == 1
+        loader.load_state_dict(loader.state_dict())
+        for batch in loader:
+            seen += ids(batch)
+        assert seen == list(range(600))
+
+
 def test_what_is_held_of_the_old_ring_takes_no_slot_of_the_new_one(daemon, id_set):
     with open_in_order(daemon, id_set(200), slots=4, ring_full="error") as loader:
         iterator = iter(loader)

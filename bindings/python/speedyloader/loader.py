@@ -16,7 +16,7 @@ from .batch import Batch
 from .datasets import ImageFolder, Mix
 from .errors import ClosedError, Error, SpecError, StreamEnded, WaitTimeout
 from .iteration import Epoch
-from .reconnection import log, milliseconds
+from .reconnection import log, milliseconds, patiently
 from .spec import make_spec, to_json_types, with_rank
 from .transforms import Transform
 
@@ -65,7 +65,8 @@ class Loader:
     timeout: seconds to wait for a batch before WaitTimeout; None: as long as it takes.
     socket: the daemon's; default SPEEDYLOADER_SOCKET, else the host's, else a private one that is started.
     reconnect: where the daemon has gone, the seconds in which another one is looked for; the epoch goes on with it
-        at the batch that is due, and a warning is logged. Default: 5; False: DisconnectedError at once.
+        at the batch that is due, and a warning is logged. Default: 5; False: DisconnectedError, or NoDaemonError
+        where a position is gone to, at once.
 
     Iterating goes on with the next epoch each time; an epoch that was left in the middle is not continued.
     Errors are `speedyloader.Error` and its subclasses.
@@ -130,9 +131,10 @@ class Loader:
     def _opened(self) -> _core.Stream:
         """The stream; where going to a position has left none, one that goes on from where the loader was."""
         self._stream.check_process()
-        if self._left is not None:
+        left = self._left
+        if left is not None:
             place = self._place
-            self._open(self._left)
+            patiently(self._options["reconnect"], lambda: self._open(left))
             self._place = place  # so that an epoch left in the middle stays left
         return self._stream
 
@@ -151,7 +153,7 @@ class Loader:
         self._moving_from = here  # for who asks amid it: a signal handler, another thread
         self._stream.close()  # first, for the daemon may have memory for one only
         try:
-            self._open(_text(state), allow_change)
+            patiently(self._options["reconnect"], lambda: self._open(_text(state), allow_change))
         except Exception:
             with contextlib.suppress(Error):  # the first reason is the one to tell
                 self._open(here)

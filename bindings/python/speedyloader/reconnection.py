@@ -1,13 +1,16 @@
 """What `reconnect` means: how long a lost daemon's successor is looked for.
 
-`Loader`'s streams are the C library's to bring to the next daemon; those of guest workers are opened anew by
-whoever iterates, because the guests have to be called to it: that is `Search`. One thread at a time.
+`Loader`'s streams are the C library's to bring to the next daemon; where a loader opens another one, for it goes to
+a position, that is `patiently`. Streams of guest workers are opened anew by whoever iterates, because the guests have
+to be called to the next daemon: that is `Search`. One thread at a time.
 """
 
 import logging
 import time
+from collections.abc import Callable
+from typing import TypeVar
 
-from .errors import DisconnectedError, Error, SpecError
+from .errors import DisconnectedError, Error, NoDaemonError, SpecError
 
 _NEVER_MS = -2  # SL_NO_RECONNECT
 _FOREVER_MS = -1  # SL_WAIT_FOREVER
@@ -17,6 +20,7 @@ _PAUSE_S = 0.1  # between two looks
 _FRUITLESS = 3  # daemons in a row that are lost without a batch
 
 log = logging.getLogger("speedyloader")
+_Result = TypeVar("_Result")
 
 
 def milliseconds(reconnect: float | bool | None) -> int:
@@ -30,13 +34,29 @@ def milliseconds(reconnect: float | bool | None) -> int:
     return max(1, int(reconnect * 1000)) if reconnect else _NEVER_MS
 
 
+def _seconds(reconnect: float | bool | None) -> float:
+    ms = milliseconds(reconnect)
+    return {0: _DEFAULT_S, _NEVER_MS: 0.0, _FOREVER_MS: float("inf")}.get(ms, ms / 1000)
+
+
+def patiently(reconnect: float | bool | None, attempt: Callable[[], _Result]) -> _Result:
+    """What `attempt` returns; as long as no daemon answers it is made again, for the time of `reconnect`."""
+    until = time.monotonic() + _seconds(reconnect)
+    while True:
+        try:
+            return attempt()
+        except (DisconnectedError, NoDaemonError):
+            if time.monotonic() >= until:
+                raise
+        time.sleep(_PAUSE_S)
+
+
 class Search:
     """Decides, each time that a daemon is lost or none is found, whether to look again."""
 
     def __init__(self, reconnect: float | bool | None) -> None:
-        ms = milliseconds(reconnect)
         self.reconnects = 0
-        self._patience = {0: _DEFAULT_S, _NEVER_MS: 0.0, _FOREVER_MS: float("inf")}.get(ms, ms / 1000)
+        self._patience = _seconds(reconnect)
         self._until: float | None = None  # while a daemon is looked for
         self._lost = 0  # since the last batch
         self._had = False  # there has been a daemon
