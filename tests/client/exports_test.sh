@@ -1,7 +1,7 @@
 #!/bin/sh
-# What libspeedyloader.so shows to the world: LIBRARY HEADER. Fails with a line for each promise that is broken.
+# What libspeedyloader.so shows to the world: LIBRARY HEADERS, a folder. Fails with a line for each promise that is broken.
 library=$1
-header=$2
+headers=$2
 failed=0
 
 complain() {
@@ -10,7 +10,7 @@ complain() {
 }
 
 exported=$(nm -D --defined-only "$library" | awk '$2 != "A" { print $3 }' | sort)
-declared=$(grep -o '\bsl_[a-z_]*(' "$header" | tr -d '(' | sort -u)
+declared=$(grep -oh '\bsl_[a-z_]*(' "$headers"/*.h | tr -d '(' | sort -u)
 
 for symbol in $exported; do
     case $symbol in
@@ -20,10 +20,10 @@ for symbol in $exported; do
 done
 
 for name in $declared; do
-    echo "$exported" | grep -q "^$name@@" || complain "the header declares $name, the library does not have it"
+    echo "$exported" | grep -q "^$name@@" || complain "a header declares $name, the library does not have it"
 done
 for symbol in $exported; do
-    echo "$declared" | grep -qx "${symbol%%@*}" || complain "exports $symbol, which the header does not declare"
+    echo "$declared" | grep -qx "${symbol%%@*}" || complain "exports $symbol, which no header declares"
 done
 
 # The sanitizers' own libraries are allowed, so that this runs in every preset.

@@ -1,4 +1,5 @@
-/* The public header is C99: compiled with -std=c99 -Wall -Wextra -Wpedantic -Werror, alone and twice. */
+/* The public headers are C99: compiled with -std=c99 -Wall -Wextra -Wpedantic -Werror, in either order and twice. */
+#include <speedyloader/guest.h>
 #include <speedyloader/speedyloader.h>
 
 /* A closed enum is 32 bits wide, so that it has one size in every language. */

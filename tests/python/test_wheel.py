@@ -109,8 +109,8 @@ def test_every_source_of_the_package_is_in_the_wheel(wheel):
     expected = {f"speedyloader/{file.relative_to(sources)}" for file in sources.rglob("*")
                 if file.is_file() and "__pycache__" not in file.parts}
     expected |= {"speedyloader/_core.abi3.so", "speedyloader/lib/libspeedyloader.so.0",
-                 "speedyloader/include/speedyloader/speedyloader.h", "speedyloader/bin/speedyloaderd",
-                 "speedyloader/bin/speedyloader-worker", "speedyloader/bin/speedyctl"}
+                 "speedyloader/include/speedyloader/speedyloader.h", "speedyloader/include/speedyloader/guest.h",
+                 "speedyloader/bin/speedyloaderd", "speedyloader/bin/speedyloader-worker", "speedyloader/bin/speedyctl"}
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
     assert held == expected
