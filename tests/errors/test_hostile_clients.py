@@ -19,7 +19,7 @@ import time
 
 from support.capi import Client
 from support.daemon import wait_for
-from support.raw import DOCUMENT, ERROR, OPEN_REPLY, SEGMENT, STATUS, RawClient
+from support.raw import DOCUMENT, ERROR, OPEN_REPLY, STATUS, RawClient
 from support.specs import id_spec, spec
 
 MIB = 1 << 20
@@ -27,18 +27,6 @@ BATCHES, RETURNS, WAKE, EVENT = 1, 2, 3, 4
 MAX_STREAMS = 64
 MANY_OPENINGS = 80
 E_BUDGET = -12
-
-
-def open_raw(client, job, slots):
-    """{segment kind: descriptor} of a new stream."""
-    client.ask_for_stream(1, job, slots)
-    parts = {}
-    while True:
-        kind, _, body, fd = client.receive()
-        if kind == OPEN_REPLY:
-            return parts
-        assert kind == SEGMENT
-        parts[struct.unpack_from("<QI", body)[1]] = fd
 
 
 class RawStream:
@@ -86,7 +74,7 @@ def deliver_all(daemon, folder, count):
 
 def test_a_client_that_makes_the_event_descriptor_full_and_blocking_stops_nobody(daemon, id_set):
     hostile = RawClient(daemon.socket)
-    stream = RawStream(open_raw(hostile, id_spec(id_set(12), batch=1) | {"epochs": 1000}, slots=2))
+    stream = RawStream(hostile.open(id_spec(id_set(12), batch=1) | {"epochs": 1000})[1])
     fill(stream.parts[EVENT])
     os.set_blocking(stream.parts[WAKE], True)
     stream.ask_for_events()
@@ -167,7 +155,7 @@ class Flood:
     def __init__(self, path, job):
         self._client = RawClient(path)
         for _ in range(self.STREAMS):
-            for fd in open_raw(self._client, job, slots=1).values():
+            for fd in self._client.open(job, slots=1)[1].values():
                 os.close(fd)
         self.answered = 0
         self._threads = [threading.Thread(target=self._run, args=(work,)) for work in (self._ask, self._read)]

@@ -12,7 +12,7 @@ import pytest
 
 from support.capi import Client
 from support.daemon import wait_for
-from support.raw import CLOSE, CLOSE_REPLY, DOCUMENT, ERROR, ITEMS, OPEN_REPLY, REPORT, SEGMENT, STATUS, RawClient
+from support.raw import CLOSE, CLOSE_REPLY, DOCUMENT, ITEMS, REPORT, STATUS, RawClient, Refused
 from support.specs import id_spec
 
 NOBODY = 2**64 - 1
@@ -33,17 +33,13 @@ class ItemsClient(RawClient):
 
     def open(self, spec):
         """The stream's id, or (status, message)."""
-        self.ask_for_stream(8, spec, 0)
-        while True:
-            kind, request, body, fd = self.receive()
-            assert request == 8
-            if fd is not None:
-                os.close(fd)
-            if kind == OPEN_REPLY:
-                return struct.unpack_from("<Q", body)[0]
-            if kind == ERROR:
-                return struct.unpack_from("<i", body)[0], body[8:].split(b"\0")[0].decode()
-            assert kind == SEGMENT
+        try:
+            stream, parts = super().open(spec, slots=0, request=8)
+        except Refused as refused:
+            return refused.status, refused.text
+        for fd in parts.values():
+            os.close(fd)
+        return stream
 
     def document(self, kind, stream=None):
         self.send(kind, 9, b"" if stream is None else struct.pack("<Q", stream))

@@ -7,7 +7,7 @@ import time
 import pytest
 from support.capi import Client, Error
 from support.daemon import wait_for
-from support.raw import CLOSE, CLOSE_REPLY, DOCUMENT, ERROR, OPEN_REPLY, SEGMENT, STATUS, TRACE, RawClient
+from support.raw import CLOSE, CLOSE_REPLY, DOCUMENT, ERROR, SEGMENT, STATUS, TRACE, RawClient, Refused
 from support.specs import id_spec
 from support.users import MEMBER, OTHER_MEMBER, root
 
@@ -30,15 +30,12 @@ class Keeper:
 
     def open(self, job):
         """The new stream's id, or the error's text."""
-        self.raw.ask_for_stream(1, job, 2)
-        while True:
-            kind, _, body, fd = self.raw.receive()
-            if kind == ERROR:
-                return body[8:].split(bytes(1))[0].decode()
-            if kind == OPEN_REPLY:
-                return struct.unpack_from("<Q", body)[0]
-            assert kind == SEGMENT
-            self.kept.append(fd)
+        try:
+            stream, parts = self.raw.open(job)
+        except Refused as refused:
+            return refused.text
+        self.kept += parts.values()
+        return stream
 
     def close(self, stream):
         self.raw.send(CLOSE, 2, struct.pack("<Q", stream))
@@ -49,7 +46,7 @@ class Keeper:
         self.raw.send(kind, 3)
         answer, _, body, fd = self.raw.receive()
         if answer == ERROR:
-            return body[8:].split(bytes(1))[0].decode()
+            return Refused(body).text
         assert answer == DOCUMENT
         return fd
 

@@ -6,7 +6,7 @@ import pathlib
 import time
 
 from support.daemon import marked, wait_for
-from support.raw import CLOSE_REPLY, ERROR, OPEN_REPLY, RawClient
+from support.raw import CLOSE_REPLY, RawClient
 from support.specs import id_spec, spec
 
 CLIENTS = 100
@@ -23,14 +23,7 @@ def held_memory(pid):
 
 def opened(client, job):
     """A stream is under way."""
-    client.ask_for_stream(7, job, 2)
-    kind, _, body, fd = client.receive()
-    while kind not in (OPEN_REPLY, ERROR):
-        if fd is not None:
-            os.close(fd)
-        kind, _, body, fd = client.receive()
-    assert kind == OPEN_REPLY, body
-    if fd is not None:
+    for fd in client.open(job)[1].values():
         os.close(fd)
 
 

@@ -20,24 +20,13 @@ import sys
 import threading
 import time
 
-from support.raw import CLOSE, ERROR, HEAD, HELLO, ITEMS, OPEN, OPEN_REPLY, SEGMENT, STATUS, RawClient
+from support.raw import CLOSE, HEAD, HELLO, ITEMS, OPEN, STATUS, RawClient, Refused
 from support.specs import id_spec
 
 GUEST = 17
 BATCHES, RETURNS, WAKE, EVENT, CHANNEL, SAMPLES, ROWS = 1, 2, 3, 4, 5, 7, 8
 GENERATIONS = 64  # offset in the return page
 PAUSE = 0.0005  # between blows: what is tried is rules, not who has more processors
-
-
-def parts_of(client):
-    """{segment kind: descriptor} of the stream that was asked for; empty if it was refused."""
-    parts = {}
-    while True:
-        kind, _, body, fd = client.receive()
-        if kind == SEGMENT:
-            parts[struct.unpack_from("<QI", body)[1]] = fd
-        elif kind in (OPEN_REPLY, ERROR):
-            return parts
 
 
 class Attack:
@@ -54,8 +43,7 @@ class Attack:
         self.client = RawClient(self.path)
 
     def open_stream(self, slots=4):
-        self.client.ask_for_stream(1, id_spec(self.folder, batch=2) | {"epochs": 1_000_000}, slots)
-        self.parts = parts_of(self.client)
+        _, self.parts = self.client.open(id_spec(self.folder, batch=2) | {"epochs": 1_000_000}, slots)
         self.page = mmap.mmap(self.parts[RETURNS], 0)
         self.batches = mmap.mmap(self.parts[BATCHES], 0, prot=mmap.PROT_READ)
 
@@ -219,8 +207,9 @@ class Orders(Attack):
                                part_bytes=self.random.choice((8, 12, 4096, 60000)) if len(items) < 1000 else 60000)
         if self.random.random() < 0.3:
             self.client.send(ITEMS, 0, struct.pack("<QII", count, 0, self.random.randrange(1, 2**32)))
-        self.client.ask_for_stream(1, items_spec(max(1, min(count, 10**6)), 0xBAD), 1)
-        parts_of(self.client)
+        with contextlib.suppress(Refused):
+            for fd in self.client.open(items_spec(max(1, min(count, 10**6)), 0xBAD), slots=1)[1].values():
+                os.close(fd)
 
 
 def items_spec(count, crew):
@@ -236,8 +225,7 @@ class Garbles(Attack):
         super().begin()
         crew = self.random.randrange(1, 2**63)
         self.client.send_items(range(1000))
-        self.client.ask_for_stream(1, items_spec(1000, crew), 2)
-        self.parts = parts_of(self.client)
+        _, self.parts = self.client.open(items_spec(1000, crew))
         self.guest = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.guest.settimeout(5)
         self.guest.connect(self.path)

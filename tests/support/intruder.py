@@ -16,7 +16,7 @@ import signal
 import struct
 import sys
 
-from support.raw import ERROR, OPEN_REPLY, RawClient
+from support.raw import RawClient, Refused
 
 BATCHES, RETURNS = 1, 2
 PAGE = 4096
@@ -40,20 +40,6 @@ def outcome(attempt):
     except OSError as error:
         return errno.errorcode[error.errno]
     return "ok"
-
-
-def open_stream(socket, job):
-    """{segment kind: descriptor}."""
-    client = RawClient(socket)
-    client.ask_for_stream(1, job, 2)
-    parts = {}
-    while True:
-        kind, _, body, fd = client.receive()
-        if kind == ERROR:
-            sys.exit(f"refused: {body[8:].split(bytes(1))[0].decode()}")
-        if kind == OPEN_REPLY:
-            return client, parts
-        parts[struct.unpack_from("<QI", body)[1]] = fd
 
 
 def map_shared(fd, protection):
@@ -148,7 +134,11 @@ def opened_by_the_owner(fd):
 
 def main():
     socket, spec, *pids = sys.argv[1:]
-    client, parts = open_stream(socket, json.loads(spec))
+    client = RawClient(socket)
+    try:
+        _, parts = client.open(json.loads(spec))
+    except Refused as refused:
+        sys.exit(f"refused: {refused}")
     attempts = {"batches: map to read": lambda: map_shared(parts[BATCHES], mmap.PROT_READ)}
     attempts |= with_file(parts[BATCHES], "batches") | with_file(parts[RETURNS], "returns")
     for number, pid in enumerate(pids):

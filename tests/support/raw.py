@@ -12,6 +12,15 @@ TRACE, ITEMS = 15, 16
 HEAD = struct.Struct("<IHHII")
 
 
+class Refused(ValueError):
+    """What an ERROR said."""
+
+    def __init__(self, body):
+        self.status, = struct.unpack_from("<i", body)
+        self.text = body[8:].split(bytes(1))[0].decode()
+        super().__init__(self.text)
+
+
 class RawClient:
     """A connection that has said HELLO, if it has a role, and then sends what it likes."""
 
@@ -53,6 +62,20 @@ class RawClient:
     def ask_for_stream(self, request, job, slots):
         text = json.dumps(job).encode()
         self.send(OPEN, request, struct.pack("<IIII", slots, 0, len(text), 0) + text)
+
+    def open(self, job, slots=2, request=1):
+        """(id, {segment kind: descriptor}) of a new stream; Refused if there is none."""
+        self.ask_for_stream(request, job, slots)
+        parts = {}
+        while True:
+            kind, answered, body, fd = self.receive()
+            assert answered == request
+            if kind == ERROR:
+                raise Refused(body)
+            if kind == OPEN_REPLY:
+                return struct.unpack_from("<Q", body)[0], parts
+            assert kind == SEGMENT
+            parts[struct.unpack_from("<QI", body)[1]] = fd
 
     def close(self):
         # Not close alone: another thread may be waiting for the socket.
