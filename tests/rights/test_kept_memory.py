@@ -5,7 +5,7 @@ import struct
 import time
 
 import pytest
-from support.capi import Client, Error
+from support.capi import Client
 from support.daemon import wait_for
 from support.raw import CLOSE, CLOSE_REPLY, DOCUMENT, ERROR, SEGMENT, STATUS, TRACE, RawClient, Refused
 from support.specs import id_spec

@@ -13,7 +13,6 @@ import mmap
 import os
 import resource
 import signal
-import struct
 import sys
 
 from support.raw import RawClient, Refused
