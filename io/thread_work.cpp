@@ -71,7 +71,9 @@ bool ThreadReader::wait_for_job(State& state, Queue& queue, std::unique_lock<std
             queue.jobs.push_back(std::move(queue.later.extract(queue.later.begin()).mapped()));
         if (!queue.jobs.empty()) return true;
         if (queue.later.empty() && Clock::now() >= until) break;
-        queue.filled.wait_until(lock, queue.later.empty() ? until : queue.later.begin()->first);
+        // A copy: while this waits the job may be given up.
+        const Clock::time_point next = queue.later.empty() ? until : queue.later.begin()->first;
+        queue.filled.wait_until(lock, next);
     }
     --queue.idle;
     lose_place(state, queue);

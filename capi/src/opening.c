@@ -6,13 +6,15 @@
  * opening holds no memory there. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "stream.h"
 
-enum { SL_OPEN_TIMEOUT_MS = 600000 };
+/* Between two turns somebody else may ask, or give an opening up. */
+enum { SL_OPEN_TIMEOUT_MS = 600000, SL_TURN_MS = 20, SL_PAUSE_MS = 1 };
 
 static sl_status keep_part(const sl_client* client, const sl_reply* reply, sl_parts* all) {
     uint32_t kind = reply->body.segment.kind;
@@ -114,18 +116,27 @@ static sl_status answer(sl_client* client, const sl_opening* opening) {
     return status < 0 ? sl_fail_again(&opening->error) : status;
 }
 
-sl_status sl_opening_await(sl_client* client, sl_opening* opening, sl_time deadline) {
-    sl_status status = answer(client, opening);
-    if (status != SL_TIMEOUT) return status;
-    status = sl_client_begin(client, opening->connection, deadline);
+static sl_status await_for_a_turn(sl_client* client, sl_opening* opening, sl_time deadline) {
+    sl_status status = sl_client_begin(client, opening->connection, deadline);
     if (status != SL_OK) return status;
+    sl_time turn = sl_now() + SL_TURN_MS * INT64_C(1000000);
     /* Whoever had the turn before may have received it. */
     while (status == SL_OK && (status = answer(client, opening)) == SL_TIMEOUT) {
         sl_reply reply;
-        status = sl_socket_receive(client->socket, &reply, client->where, deadline);
+        status = sl_socket_receive(client->socket, &reply, client->where, turn < deadline ? turn : deadline);
         if (status == SL_OK) sl_client_sort(client, &reply);
     }
     sl_client_end(client);
+    return status;
+}
+
+sl_status sl_opening_await(sl_client* client, sl_opening* opening, sl_time deadline) {
+    sl_status status = answer(client, opening);
+    while (status == SL_TIMEOUT) {
+        status = await_for_a_turn(client, opening, deadline);
+        if (status != SL_TIMEOUT || sl_now() >= deadline) break;
+        poll(NULL, 0, SL_PAUSE_MS);
+    }
     return status;
 }
 

@@ -4,6 +4,7 @@ Counted from outside: system calls by strace, listings by the file system itself
 status.
 """
 
+import itertools
 import json
 import os
 import pty
@@ -138,6 +139,9 @@ class Slow:
     def open_gate(self):
         self.gate.touch()
 
+    def close_gate(self):
+        self.gate.unlink()
+
     def listings(self):
         listed = Path(f"{self.gate}.listed")
         return len(listed.read_text().splitlines()) if listed.exists() else 0
@@ -184,6 +188,47 @@ def test_eight_clients_that_ask_at_once_cause_one_scan(daemon, slow):
     status = daemon.status()
     assert status["scans"] == []
     assert (status["scans_made"], status["manifests_used"]) == (1, 1)
+
+
+def test_an_opening_that_waits_for_a_scan_holds_up_nothing_else_of_its_client(daemon, slow, many):
+    with Client(daemon.socket) as client:
+        stream = client.open(lenient(many))
+        late = []
+        opener = threading.Thread(target=lambda: late.append(client.open(lenient(slow.mount))))
+        opener.start()
+        wait_for(lambda: slow.listings() == 1)
+        assert stream.report()["samples"] == DIRECTORIES * FILES
+        stream.close()
+        assert daemon.status()["streams"] == []
+        client.open(lenient(many)).close()
+        assert late == []
+        slow.open_gate()
+        opener.join(60)
+        assert late[0].report()["samples"] == 50
+        late[0].close()
+
+
+def test_after_a_restart_a_stream_that_waits_for_a_scan_holds_up_no_other_of_its_client(daemons, slow, id_set):
+    daemon = daemons.start(env={"XDG_CACHE_HOME": "/dev/null/nowhere"})  # it scans again
+    slow.open_gate()
+    with Client(daemon.socket) as client:
+        waits = client.open(lenient(slow.mount) | {"epochs": 20}, 2)
+        goes_on = client.open(id_spec(id_set(40), batch=4) | {"epochs": 1000}, 2)
+        slow.close_gate()
+        daemon.kill()
+        daemon.start()
+        came = []
+        taker = threading.Thread(target=lambda: came.append(len(list(waits.batches()))))
+        taker.start()
+        wait_for(lambda: slow.listings() == 2)
+        assert len(list(itertools.islice(goes_on.batches(), 20))) == 20
+        goes_on.close()
+        wait_for(lambda: daemon.status()["streams"] == [], 30)
+        assert came == []
+        slow.open_gate()
+        taker.join(60)
+        assert came == [20 * waits.batches_per_epoch]
+        waits.close()
 
 
 def mix_of(*folders):
