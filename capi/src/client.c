@@ -1,7 +1,8 @@
 /* A connection: its handle, its greeting, and the pairs of request and reply.
  *
- * Any thread may ask; one request at a time is under way, the others wait up to their own deadlines. The
- * answer to an OPEN goes to its opening, whoever receives it. A reply that nobody waits for any more (its
+ * Any thread may ask; one request at a time is under way, the others wait up to their own deadlines. Only an
+ * OPEN, which may take long, is waited for in turns with others (opening.c), and its answer goes to its
+ * opening, whoever receives it. A reply that nobody waits for any more (its
  * asker ran out of time) is dropped here. */
 #include <errno.h>
 #include <stdio.h>

@@ -286,8 +286,8 @@ SL_API sl_status sl_disconnect(sl_client* client);
  * SL_OPEN_ALLOW_CHANGE the data set may have changed: the stream begins at the same batch of the same epoch
  * of the data set as it is now, whose order is another; SL_E_SPEC if there is no such batch. Errors:
  * SL_E_SPEC, SL_E_DATASET, SL_E_NOT_FOUND, SL_E_DENIED, SL_E_BUDGET, SL_E_UNSUPPORTED, SL_E_DISCONNECTED,
- * SL_E_PROTOCOL, SL_E_NO_MEMORY, SL_E_IO; SL_TIMEOUT: nothing was opened. Requests of one client are answered
- * one after another. Any thread. */
+ * SL_E_PROTOCOL, SL_E_NO_MEMORY, SL_E_IO; SL_TIMEOUT: nothing was opened. Other requests of the client are
+ * answered meanwhile. Any thread. */
 SL_API sl_status sl_open(sl_client* client, const char* spec, size_t bytes, const sl_open_options* options,
                          sl_stream** stream);
 
