@@ -6,9 +6,9 @@
 # packages, which are only built; pytest with the distribution's Python; the Python package's tests
 # (tests/python) and its wheel in an environment with the frameworks, which is kept in the user's cache; those
 # of them marked `sanitized` under AddressSanitizer. Tests labelled `serial` (they count processes, or measure
-# time) run alone, the others two at a time. A step that fails counts as one failed test and the next step
-# still runs. Exit 0 only if something ran and nothing failed.
-# Needs no prompt; may be run again at any time.
+# time) run alone, the others two at a time, and so do the files of the first pytest run, whose tests mostly
+# wait. A step that fails counts as one failed test and the next step still runs. Exit 0 only if something
+# ran and nothing failed. Needs no prompt; may be run again at any time.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . cmake/shell-helpers.sh
@@ -23,8 +23,8 @@ fixed_map=() # sanitizers of GCC 12 cannot place their shadow under the widest a
 preloaded=() # variables for pytest alone, not for what starts it
 package=(-DSL_BUILD_PYTHON=OFF) # turned on where there is an environment to build for
 
-test_packages=(libcmocka-dev python3-pytest python3-pil python3-numpy python3-fusepy "libfuse2|libfuse2t64"
-    libjpeg-turbo-progs strace systemd lintian dpkg-dev abigail-tools clang-16 libclang-rt-16-dev mate-backgrounds
+test_packages=(libcmocka-dev python3-pytest python3-pytest-xdist python3-pil python3-numpy python3-fusepy
+    "libfuse2|libfuse2t64" libjpeg-turbo-progs strace systemd lintian dpkg-dev abigail-tools clang-16 libclang-rt-16-dev mate-backgrounds
     ukui-wallpapers plasma-workspace-wallpapers)
 
 # attempt TITLE COMMAND...: runs a step that is no test; its failure is counted, not fatal.
@@ -150,7 +150,7 @@ main() {
         run_fuzz
         fixed_map=()
         build_debs || true
-        run_pytest system dev /usr/bin/python3 tests --ignore=tests/python
+        run_pytest system dev /usr/bin/python3 tests --ignore=tests/python -n 2 --dist loadfile
         if [ -n "$python_env" ]; then
             build_wheel || true
             run_pytest python dev "$python_env/bin/python" tests/python
