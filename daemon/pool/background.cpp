@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -26,64 +27,87 @@ Result<std::unique_ptr<Background>> Background::create(EventLoop& loop) {
 
 void Background::shut_down() {
     if (event_) loop_.remove(event_.get());
-    for (Job& job : running_) {
-        if (job.thread.joinable()) job.thread.join();
+    {
+        const std::lock_guard lock(mutex_);
+        stopping_ = true;
+        waiting_.clear();
+        wanted_.notify_all();
     }
+    for (std::thread& thread : threads_)
+        thread.join();
+    threads_.clear();
     running_.clear();
-    waiting_.clear();
     event_.reset();
 }
 
 void Background::run(uid_t uid, std::function<void()> work, std::function<void()> done) {
-    Job& job = waiting_.emplace_back();
-    job.uid = uid;
-    job.work = std::move(work);
-    job.done = std::move(done);
-    start_waiting();
+    std::unique_lock lock(mutex_);
+    waiting_.push_back({uid, std::move(work), std::move(done)});
+    const auto job = next();
+    if (job == waiting_.end()) return;
+    if (idle_ < users_to_start() && threads_.size() < kThreads) start_thread();
+    if (threads_.empty()) return do_work(lock, job);
+    wanted_.notify_one();
 }
 
-bool Background::may_start(const Job& job) const {
-    return running_.size() < kThreads && std::ranges::find(running_, job.uid, &Job::uid) == running_.end();
-}
-
-void Background::start_waiting() {
-    for (auto job = waiting_.begin(); job != waiting_.end();) {
-        const auto next = std::next(job);
-        if (may_start(*job)) {
-            running_.splice(running_.end(), waiting_, job);
-            start(running_.back());
-        }
-        job = next;
-    }
-}
-
-void Background::start(Job& job) {
-    auto work = [this, &job] {
-        job.work();
-        job.finished.store(true, std::memory_order_release);  // WORKED
-        ring(event_.get());
-    };
+void Background::start_thread() {
     try {
-        job.thread = std::thread(work);
+        threads_.emplace_back([this] { work_on(); });
     } catch (const std::system_error&) {
-        work();
+        return;
     }
+}
+
+// The first whose user has none under way.
+Background::Jobs::iterator Background::next() {
+    return std::ranges::find_if(waiting_, [this](const Job& job) {
+        return std::ranges::find(running_, job.uid, &Job::uid) == running_.end();
+    });
+}
+
+std::size_t Background::users_to_start() const {
+    std::set<uid_t> users;
+    for (const Job& job : waiting_)
+        users.insert(job.uid);
+    for (const Job& job : running_)
+        users.erase(job.uid);
+    return users.size();
+}
+
+void Background::work_on() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+        ++idle_;
+        wanted_.wait(lock, [this] { return stopping_ || next() != waiting_.end(); });
+        --idle_;
+        if (stopping_) return;
+        do_work(lock, next());
+    }
+}
+
+void Background::do_work(std::unique_lock<std::mutex>& lock, Jobs::iterator job) {
+    running_.splice(running_.end(), waiting_, job);
+    lock.unlock();
+    job->work();
+    lock.lock();
+    job->finished = true;
+    ring(event_.get());
 }
 
 void Background::deliver() {
     quiet(event_.get());
-    std::list<Job> finished;
-    for (auto job = running_.begin(); job != running_.end();) {
-        const auto next = std::next(job);
-        if (job->finished.load(std::memory_order_acquire))
-            finished.splice(finished.end(), running_, job);  // WORKED
-        job = next;
+    Jobs finished;
+    {
+        const std::lock_guard lock(mutex_);
+        for (auto job = running_.begin(); job != running_.end();) {
+            const auto following = std::next(job);
+            if (job->finished) finished.splice(finished.end(), running_, job);
+            job = following;
+        }
+        if (next() != waiting_.end()) wanted_.notify_all();
     }
-    start_waiting();
-    for (Job& job : finished) {
-        if (job.thread.joinable()) job.thread.join();
+    for (Job& job : finished)
         job.done();
-    }
 }
 
 }  // namespace sl

@@ -11,7 +11,9 @@ namespace sl {
 
 namespace {
 constexpr std::uint64_t kWord = sizeof(std::uint64_t);
-}
+// Memory for all of an order is taken when so much of it has come: to promise much costs a client nothing.
+constexpr std::uint64_t kPartThatCounts = 64;
+}  // namespace
 
 std::uint64_t ItemInbox::wanted() const {
     return count_ * (has_hints_ ? 2 : 1);
@@ -38,11 +40,18 @@ void ItemInbox::begin(const sl_msg_items& head, const Reserve& reserve) {
     auto room = reserve(wanted() * kWord);
     if (!room) return refuse(std::move(room).error());
     room_ = std::move(*room);
+}
+
+bool ItemInbox::make_room(std::uint64_t words) {
+    if (words <= words_.capacity()) return true;
+    const bool counts = words * kPartThatCounts >= wanted();
     try {
-        words_.reserve(wanted());
+        words_.reserve(counts ? wanted() : 2 * words);
     } catch (const std::bad_alloc&) {
         refuse({Status::kNoMemory, "no memory for an order of " + std::to_string(count_) + " items", 0});
+        return false;
     }
+    return true;
 }
 
 bool ItemInbox::add(const sl_msg_items& head, std::span<const std::byte> bytes, const Reserve& reserve) {
@@ -67,6 +76,7 @@ bool ItemInbox::add(const sl_msg_items& head, std::span<const std::byte> bytes, 
     }
     ++next_part_;
     const std::size_t had = words_.size();
+    if (!make_room(had + words)) return true;
     words_.resize(had + words);
     if (words > 0) std::memcpy(words_.data() + had, bytes.data(), bytes.size());
     return true;

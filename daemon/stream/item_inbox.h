@@ -36,6 +36,7 @@ class ItemInbox {
 
   private:
     void begin(const sl_msg_items& head, const Reserve& reserve);
+    bool make_room(std::uint64_t words);
     [[nodiscard]] std::uint64_t wanted() const;
     [[nodiscard]] bool is_whole() const { return words_.size() == wanted(); }
 
