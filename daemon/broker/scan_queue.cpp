@@ -19,6 +19,8 @@ constexpr std::chrono::seconds kLong{5};
 // ...as long as its user has not so many of them.
 constexpr std::size_t kMostOfUser = 16;
 constexpr std::size_t kMostOfOwn = 64;  // of the daemon's own user
+// Of another user's, that wait.
+constexpr std::size_t kMostWaiting = 256;
 // Of all users together.
 constexpr std::size_t kMostThreads = 512;
 }  // namespace
@@ -83,6 +85,7 @@ Result<ScanQueue::Made> ScanQueue::guarded(Job& job) const {
 void ScanQueue::scan(const Spec& spec, uid_t uid, Reaches reaches, std::weak_ptr<const void> asker,
                      Done done) {
     drop_unwanted();
+    if (const auto error = too_many(uid, spec, reaches)) return done(std::unexpected(*error));
     auto request = std::make_shared<Request>();
     request->spec = spec;
     request->uid = uid;
@@ -103,24 +106,32 @@ std::string ScanQueue::key_of(const std::string& path, const Reach* reach) {
     return reach == nullptr ? path : path + '\0' + reach->identity();
 }
 
-bool ScanQueue::is_scan_of(const Job& job, const std::string& path,
-                           const std::shared_ptr<const Reach>& reach) {
-    return !job.dataset && key_of(job.path, job.reach.get()) == key_of(path, reach.get());
-}
-
 ScanQueue::Job& ScanQueue::job_for(const std::string& path, const std::shared_ptr<const Reach>& reach) {
-    for (Job& job : waiting_) {
-        if (is_scan_of(job, path, reach)) return job;
-    }
+    std::string key = key_of(path, reach.get());
+    const auto found = std::ranges::find(waiting_, key, &Job::key);
+    if (found != waiting_.end()) return *found;
     Job& added = waiting_.emplace_back();
     added.path = path;
+    added.key = std::move(key);
     added.reach = reach;
     return added;
 }
 
+// Each scan that begins or ends looks at all that wait, so one user may have only so many there.
+std::optional<Error> ScanQueue::too_many(uid_t uid, const Spec& spec, const Reaches& reaches) const {
+    if (reaches.empty() || !reaches.front()) return std::nullopt;
+    const auto waiting =
+        std::ranges::count_if(waiting_, [uid](const Job& job) { return job.askers.front()->uid == uid; });
+    if (static_cast<std::size_t>(waiting) + spec.parts.size() <= kMostWaiting) return std::nullopt;
+    return Error{Status::kBudget,
+                 "user " + std::to_string(uid) + " has " + std::to_string(waiting) +
+                     " folders that wait to be scanned, and may have " + std::to_string(kMostWaiting) +
+                     "; try again when some are done",
+                 0};
+}
+
 bool ScanQueue::is_being_scanned(const Job& wanted) const {
-    return std::ranges::any_of(running_,
-                               [&](const Job& job) { return is_scan_of(job, wanted.path, wanted.reach); });
+    return std::ranges::any_of(running_, [&](const Job& job) { return job.key == wanted.key; });
 }
 
 // Who has fewest running is next, then who came first. Who has none waits for nobody's.
@@ -175,7 +186,7 @@ void ScanQueue::start_waiting() {
         running_.splice(running_.end(), waiting_, next);
         Job& job = running_.back();
         job.began = std::chrono::steady_clock::now();
-        const auto known = known_.find(key_of(job.path, job.reach.get()));
+        const auto known = known_.find(job.key);
         if (known != known_.end()) job.known = known->second.lock();
         std::erase_if(job.askers, [](const Asker& asker) { return !asker->wanted(); });
         if (job.askers.empty()) {
@@ -221,7 +232,7 @@ void ScanQueue::remember(const Job& job) {
     const FolderSource& folder = (*job.made)->dataset->parts().front().folder;
     ++(folder.manifest_use().used ? recalled_ : made_);
     std::erase_if(known_, [](const auto& entry) { return entry.second.expired(); });
-    known_[key_of(job.path, job.reach.get())] = folder.manifest();
+    known_[job.key] = folder.manifest();
 }
 
 void ScanQueue::answer(Job& job) {
@@ -240,7 +251,7 @@ void ScanQueue::answer(Job& job) {
 void ScanQueue::gather(const Asker& asker, const Job& job) {
     const Spec& spec = asker->spec;
     for (std::size_t part = 0; part < spec.parts.size(); ++part) {
-        if (is_scan_of(job, spec.parts[part].path, asker->reaches[part]))
+        if (job.key == key_of(spec.parts[part].path, asker->reaches[part].get()))
             asker->folders[part] = (*job.made)->dataset;
     }
     if (--asker->missing > 0 || !asker->wanted()) return;

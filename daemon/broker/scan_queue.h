@@ -87,6 +87,7 @@ class ScanQueue {
     };
     struct Job {
         std::string path;
+        std::string key;                         // key_of(path, reach); empty: no scan of a folder
         std::shared_ptr<const Reach> reach;      // none: the daemon's own
         std::shared_ptr<const Manifest> known;   // of a dataset that somebody has
         std::shared_ptr<const Dataset> dataset;  // set: scanned already, its picture size is wanted
@@ -99,9 +100,8 @@ class ScanQueue {
     };
     // What a scan is the same by: the folder and who sees it.
     static std::string key_of(const std::string& path, const Reach* reach);
-    static bool is_scan_of(const Job& job, const std::string& path,
-                           const std::shared_ptr<const Reach>& reach);
     Job& job_for(const std::string& path, const std::shared_ptr<const Reach>& reach);
+    [[nodiscard]] std::optional<Error> too_many(uid_t uid, const Spec& spec, const Reaches& reaches) const;
     [[nodiscard]] bool is_being_scanned(const Job& wanted) const;
     [[nodiscard]] std::list<Job>::iterator next_to_start();
     [[nodiscard]] std::size_t running_for(const Job& wanted) const;

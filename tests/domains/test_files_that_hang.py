@@ -54,15 +54,19 @@ def test_whose_files_hang_holds_up_nobody_else_on_the_same_mount(service, peers,
     assert sorted(finish(alice)["ids"]) == list(range(ALICES))
 
 
-def test_a_user_whose_scans_hang_holds_up_no_other_users(service, peers, mount):
-    daemon = service()
-    alice, bob = peers(daemon, ALICE), peers(daemon, BOB)
-    folders = [mount.folder / "alice" / f"folder_{number}" for number in range(20)]
+def mix_of_empty_folders(mount, name, count):
+    folders = [mount.folder / "alice" / f"{name}_{number}" for number in range(count)]
     for folder in folders:
         (mount.source / folder.relative_to(mount.folder)).mkdir()
     parts = [{"kind": "image_folder", "path": str(folder)} for folder in folders]
+    return id_spec(folders[0], batch=4) | {"dataset": {"kind": "mix", "parts": parts}}
+
+
+def test_a_user_whose_scans_hang_holds_up_no_other_users(service, peers, mount):
+    daemon = service()
+    alice, bob = peers(daemon, ALICE), peers(daemon, BOB)
     mount.rule("all", on="list", sleep=True, under="/alice")
-    alice.begin("open", id_spec(folders[0], batch=4) | {"dataset": {"kind": "mix", "parts": parts}})
+    alice.begin("open", mix_of_empty_folders(mount, "folder", 20))
     wait_for(lambda: mount.asleep() == 4, 30)  # as many as one user has at once in the first five seconds
     bob.open(id_spec(mount.folder / "bob", batch=4))
     assert mount.asleep() == 4  # its scan has begun before more of hers
@@ -70,6 +74,25 @@ def test_a_user_whose_scans_hang_holds_up_no_other_users(service, peers, mount):
     mount.wake()
     with pytest.raises(Failed):
         alice.end()  # the folders are empty
+
+
+def test_a_user_may_have_so_many_folders_wait_to_be_scanned(service, peers, mount):
+    daemon = service()
+    mount.rule("all", on="list", sleep=True, under="/alice")
+    alices = [peers(daemon, ALICE) for _ in range(5)]
+    for number, alice in enumerate(alices[:4]):
+        alice.begin("open", mix_of_empty_folders(mount, f"set_{number}", 64))
+    wait_for(lambda: sum(scan["clients"] for scan in daemon.status()["scans"]) == 4 * 64, 30)
+    with pytest.raises(Failed, match="folders that wait to be scanned, and may have 256") as refused:
+        alices[4].open(mix_of_empty_folders(mount, "one_more", 64))
+    assert refused.value.code == "SL_E_BUDGET"
+    bob = peers(daemon, BOB)
+    bob.open(id_spec(mount.folder / "bob", batch=4))
+    assert finish(bob)["failures"] == []
+    mount.wake()
+    for alice in alices[:4]:
+        with pytest.raises(Failed):
+            alice.end()  # the folders are empty
 
 
 def test_so_many_hung_files_of_one_user_leave_the_mount_in_service_for_others(service, peers, mount):
