@@ -119,7 +119,7 @@ def test_many_openings_at_once_give_each_client_64_streams_and_an_error_for_each
                 ask(client)
         most_threads = max(most_threads, len(os.listdir(f"/proc/{daemon.pid}/task")))
     assert [list(of_client.values()).count(OPEN_REPLY) for of_client in answers.values()] == [MAX_STREAMS] * 4
-    assert most_threads <= threads + 4
+    assert most_threads <= threads + 12  # some for scans, some for memory; not one an opening
     deliver_all(daemon, id_set(24), 24)
     for client in hostile:
         client.close()
