@@ -137,12 +137,14 @@ std::string user_cost_folder() {
 }
 
 std::string cost_path(const std::string& folder, const CostKey& key) {
-    const std::string learner =
-        key.learner == CostKey::kOwn ? "" : "u" + std::to_string(key.learner - 1) + "-";
-    char name[40];
-    std::snprintf(name, sizeof name, "%016llx-%016llx", static_cast<unsigned long long>(key.dataset),
+    char learner[24] = "";
+    if (key.learner != CostKey::kOwn)
+        std::snprintf(learner, sizeof learner, "u%llu-", static_cast<unsigned long long>(key.learner - 1));
+    char name[64];
+    std::snprintf(name, sizeof name, "/%s%016llx-%016llx", learner,
+                  static_cast<unsigned long long>(key.dataset),
                   static_cast<unsigned long long>(key.pipeline));
-    return folder + "/" + learner + name;
+    return folder + name;
 }
 
 Result<KeptCosts> load_costs(const std::string& path, const CostKey& key) {
