@@ -20,7 +20,9 @@ constexpr std::chrono::seconds kIdle{1};
 
 void ThreadReader::start_threads(const std::shared_ptr<State>& state, Queue& queue) {
     if (state->hung.out_of_service(queue.of)) return;
-    while (queue.idle < queue.jobs.size() && queue.threads < state->most_threads &&
+    // One is kept for what is tried again, which must not wait for a call that hangs.
+    const auto wanted = [&queue] { return queue.jobs.size() + (queue.later.empty() ? 0 : 1); };
+    while (queue.idle < wanted() && queue.threads < state->most_threads &&
            state->threads_of[queue.of.user] < state->most_of_user) {
         if (start_thread(state, queue)) continue;
         // Fewer threads than asked for still read everything.
@@ -48,7 +50,7 @@ bool ThreadReader::start_thread(const std::shared_ptr<State>& state, Queue& queu
 ThreadReader::Queue* ThreadReader::next_without_thread(State& state, const std::optional<uid_t>& user) {
     Queue* next = nullptr;
     for (auto& [of, queue] : state.queues) {
-        if (of.user != user || queue.threads > 0 || queue.jobs.empty()) continue;
+        if (of.user != user || queue.threads > 0 || (queue.jobs.empty() && queue.later.empty())) continue;
         if (state.hung.out_of_service(of)) continue;
         if (next == nullptr || queue.last_turn < next->last_turn) next = &queue;
     }
@@ -58,6 +60,7 @@ ThreadReader::Queue* ThreadReader::next_without_thread(State& state, const std::
 void ThreadReader::work(const std::shared_ptr<State>& state, Queue& queue) {
     std::unique_lock lock(state->mutex);
     while (wait_for_job(*state, queue, lock)) {
+        if (!queue.later.empty()) start_threads(state, queue);
         if (!do_next(*state, queue, lock)) break;
     }
     end(state, queue);
@@ -108,7 +111,7 @@ bool ThreadReader::do_next(State& state, Queue& queue, std::unique_lock<std::mut
         ++of_user;
     }
     ++queue.idle;
-    const bool has_others = queue.threads > 1 || queue.later.empty();
+    const bool has_others = queue.idle > 1 || queue.later.empty();
     if (of_user < state.most_of_user || !has_others || next_without_thread(state, queue.of.user) == nullptr)
         return true;
     --queue.idle;
